@@ -8,6 +8,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sized
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -148,14 +149,45 @@ def _nanoseconds(moment: datetime) -> int:
     return min(max(0, (moment - EPOCH) // MICROSECOND * 1000), MAX_NANOSECONDS)
 
 
-def write_span(trace: TraceOwner, expanded: ExpandedSpan, *, has_content: bool) -> trace_pb2.Span:
-    """Return a span as a message; with prompts, messages and arguments if it `has_content`."""
+def write_spans(
+    resource: Mapping[str, Any],
+    owners: Mapping[UUID, TraceOwner],
+    spans: Iterable[ExpandedSpan],
+    *,
+    has_content: bool,
+) -> bytes:
+    """Return a request with the spans; with prompts, messages and arguments if it `has_content`.
+
+    `owners` has those of their traces. Several requests, one after the other, are one with all their spans.
+    """
+    request = ExportTraceServiceRequest()
+    described: Any = {"attributes": attributes_of(resource)}
+    written: Any = request.resource_spans.add(resource=described).scope_spans.add().spans
+    for expanded in spans:
+        _add_span(written, owners[expanded.span.trace_id], expanded, has_content=has_content)
+    encoded: bytes = request.SerializeToString()
+    return encoded
+
+
+def halves_of(request: bytes) -> list[tuple[bytes, int]]:
+    """Return two requests, each with half of the spans of one of `write_spans`, and how many."""
+    together = ExportTraceServiceRequest.FromString(request).resource_spans
+    spans = [span for each in together for scope in each.scope_spans for span in scope.spans]
+    middle, halves = len(spans) // 2, []
+    for half in (spans[:middle], spans[middle:]):
+        written = ExportTraceServiceRequest()
+        written.resource_spans.add(resource=together[0].resource).scope_spans.add(spans=half)
+        halves.append((written.SerializeToString(), len(half)))
+    return halves
+
+
+def _add_span(written: Any, trace: TraceOwner, expanded: ExpandedSpan, *, has_content: bool) -> None:
     span, kinds, status = expanded.span, trace_pb2.Span, trace_pb2.Status
     metadata = decoded(expanded.metadata)
     known = metadata.items() if isinstance(metadata, dict) else ()
-    attributes = {name: value for name, value in known if has_content or WITHOUT_CONTENT.match(name)}
+    attributes = {name: value for name, value in known if has_content or _is_without_content(name)}
     owners = {"hostsvc.organization.id": str(trace.organization_id), "gen_ai.agent.id": str(trace.agent_id)}
-    return trace_pb2.Span(
+    written.add(
         trace_id=span.trace_id.bytes,
         span_id=span.id.bytes[8:],
         parent_span_id=span.parent_id.bytes[8:] if span.parent_id else b"",
@@ -166,6 +198,11 @@ def write_span(trace: TraceOwner, expanded: ExpandedSpan, *, has_content: bool) 
         attributes=attributes_of(attributes | owners),
         status=status(code=status.STATUS_CODE_ERROR, message=expanded.error) if span.has_error else None,
     )
+
+
+@lru_cache(256)  # few names come again and again
+def _is_without_content(name: str) -> bool:
+    return WITHOUT_CONTENT.match(name) is not None
 
 
 def attributes_of(values: Mapping[str, Any]) -> list[Any]:

@@ -152,31 +152,37 @@ ORDER BY started_at, id LIMIT $2
 """
 
 # Go from span to span, so that little metadata is read beyond the bytes of the page: the first row that does
-# not fit is the last one, and comes without its metadata.
+# not fit is the last one, and comes without its metadata. A row without an id goes to the next trace.
 LIST_EXPANDED_SPANS = """
 WITH RECURSIVE page AS (
-    SELECT coalesce($5::timestamptz, '-infinity') AS started_at,
-           coalesce($6::uuid, '00000000-0000-0000-0000-000000000000') AS id,
-           '{}'::json AS metadata, NULL::json AS content, NULL::json AS instructions, NULL::json AS tools,
+    SELECT 1 AS trace, $5::timestamptz AS started_at, $6::uuid AS id,
+           NULL::json AS metadata, NULL::json AS content, NULL::json AS instructions, NULL::json AS tools,
            0 AS place, 0::bigint AS total_bytes
     UNION ALL
-    SELECT next.started_at, next.id, next.metadata, next.content, next.instructions, next.tools,
-           page.place + 1,
-           page.total_bytes + $4::integer + octet_length(next.name) + octet_length(next.metadata::text)
+    SELECT page.trace + (next.id IS NULL)::integer, next.started_at, next.id,
+           next.metadata, next.content, next.instructions, next.tools,
+           page.place + (next.id IS NOT NULL)::integer,
+           page.total_bytes + coalesce($4::integer + octet_length(next.name), 0)
+           + coalesce(octet_length(next.metadata::text), 0)
            + coalesce(octet_length(next.content::text), 0)
            + coalesce(octet_length(next.instructions::text), 0)
            + coalesce(octet_length(next.tools::text), 0)
-    FROM page CROSS JOIN LATERAL (
-        SELECT s.started_at, s.id, s.name, coalesce(m.metadata, '{}') AS metadata, m.content,
-               i.content AS instructions, d.content AS tools
+    FROM page LEFT JOIN LATERAL (
+        SELECT s.started_at, s.id, s.name, coalesce(m.metadata, '{}') AS metadata,
+               CASE WHEN $9 THEN m.content END AS content, i.content AS instructions, d.content AS tools
         FROM span s
         LEFT JOIN span_metadata m ON m.span_id = s.id
-        LEFT JOIN shared_content i ON i.organization_id = $7 AND i.digest = m.instructions
-        LEFT JOIN shared_content d ON d.organization_id = $7 AND d.digest = m.tools
-        WHERE s.trace_id = $1 AND (s.started_at, s.id) > (page.started_at, page.id)
+        LEFT JOIN shared_content i
+            ON $9 AND i.organization_id = ($7::uuid[])[page.trace] AND i.digest = m.instructions
+        LEFT JOIN shared_content d
+            ON $9 AND d.organization_id = ($7::uuid[])[page.trace] AND d.digest = m.tools
+        WHERE s.trace_id = ($1::uuid[])[page.trace]
+        AND (s.started_at, s.id) > (coalesce(page.started_at, '-infinity'),
+                                    coalesce(page.id, '00000000-0000-0000-0000-000000000000'))
         ORDER BY s.started_at, s.id LIMIT 1
-    ) next
-    WHERE page.place < $2 AND (page.total_bytes <= $3 OR page.place = 1)
+    ) next ON true
+    WHERE page.trace <= cardinality($1::uuid[])
+    AND page.place < $2 AND (page.total_bytes <= $3 OR page.place = 1)
 )
 SELECT s.id, s.trace_id, s.parent_id, s.name, s.span_type, s.started_at, s.ended_at,
        s.error <> '' AS has_error, left(s.error, $8) AS error, fits,
@@ -345,14 +351,22 @@ class Traces:
         return await fetch_all(self._pool, SpanSummary, conditions.into(LIST_SPANS), *conditions.parameters)
 
     async def list_expanded_spans(
-        self, trace: Trace | TraceOwner, after: Cursor | None, limit: int, max_bytes: int
+        self,
+        traces: Sequence[Trace | TraceOwner],
+        after: Cursor | None,
+        limit: int,
+        max_bytes: int,
+        *,
+        has_content: bool = True,
     ) -> Chunk[ExpandedSpan]:
-        """List up to `limit` spans with their metadata, as many as fit `max_bytes`, at least one."""
-        started_at, span_id = after or (None, None)
-        page = (limit + 1, max_bytes, ROW_BYTES, started_at, span_id)
-        rows = await self._pool.fetch(
-            LIST_EXPANDED_SPANS, trace.id, *page, trace.organization_id, ERROR_CHARACTERS
-        )
+        """List up to `limit` spans with their metadata, as many as fit `max_bytes`, at least one.
+
+        They come trace by trace, the first one's from the span after the cursor. Without content the
+        metadata lacks what models and tools were told and answered.
+        """
+        ids, owners = [trace.id for trace in traces], [trace.organization_id for trace in traces]
+        page = (limit + 1, max_bytes, ROW_BYTES, *(after or (None, None)))
+        rows = await self._pool.fetch(LIST_EXPANDED_SPANS, ids, *page, owners, ERROR_CHARACTERS, has_content)
         shown = [row for row in rows[:limit] if row["fits"]]
         spans = [ExpandedSpan(from_row(SpanSummary, row), full_metadata(row), row["error"]) for row in shown]
         return Chunk(spans, is_cut=len(shown) < len(rows))

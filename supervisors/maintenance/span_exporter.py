@@ -4,32 +4,33 @@ The log of events says which runs have ended. How far it has been read is stored
 the spans. While it is away, nothing is kept for it: what retention removes until then is only counted.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import takewhile
-from typing import Any
+from uuid import UUID
 
 import structlog
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as messages
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from storage.events.model import EventType
 from storage.events.reader import EventReader
-from storage.history.traces import TraceOwner
+from storage.history.traces import ExpandedSpan, TraceOwner
 from storage.storage import Storage
 from supervisors.clock import Clock
-from supervisors.otlp import attributes_of, write_span
+from supervisors.otlp import halves_of, write_spans
 from supervisors.outbound import OutboundAnswer, OutboundError
 from supervisors.text import excerpt
 
 log = structlog.get_logger(__name__)
 
-MAX_SPANS, MAX_BYTES = 500, 524_288  # of a page; a batch is sent when it has as much
+MAX_SPANS, MAX_BYTES = 500, 524_288  # a batch is sent when it has as much
+PAGE_SPANS, PAGE_BYTES = 50, 65_536  # are read at once
 SLICE = 10  # spans that are written before others have their turn
+REST_SHARE = 0.5  # of the time that a page took, before the next one
 SETTLE = timedelta(seconds=5)  # beside the grace period, in which a run that sleeps may still record steps
 MAX_PAUSE_SECONDS = 60.0  # between two attempts, unless the receiver asks for more
 MAX_REQUESTED_SECONDS = 3600.0
@@ -84,65 +85,68 @@ class SpanExporter:
         """Send the spans of the runs that ended by the next events. Return whether to go on."""
         events, latest = await reader.read(), self.clock.now() - self.after - SETTLE
         due = list(takewhile(lambda event: event.at <= latest, events))
-        ended = [event.run_id for event in due if event.type is EventType.RUN_ENDED and event.run_id]
-        traces = await self.storage.traces.list_owners(ended)
-        batch, size = list[Span](), 0
-        for event in due:
-            if event.type is EventType.RUN_ENDED and event.run_id in traces:
-                size += await self._add_run(traces[event.run_id], batch)
-            if event is due[-1] or len(batch) >= MAX_SPANS or size > MAX_BYTES:
-                await self._send(batch)
-                size = 0
-                await self.storage.instance.set_spans_exported(event.id)
-        self.storage.instance.span_exports["skipped"] += len(ended) - len(traces)
+        ended = {
+            event.run_id: event.id for event in due if event.type is EventType.RUN_ENDED and event.run_id
+        }
+        owners = await self.storage.traces.list_owners(ended.keys())
+        await self._export([owners[run_id] for run_id in ended if run_id in owners], ended)
+        if due:
+            await self.storage.instance.set_spans_exported(due[-1].id)
+        self.storage.instance.span_exports["skipped"] += len(ended) - len(owners)
         if not events and reader.is_blocked:
             await self.clock.sleep(BLOCKED_SECONDS)
         return len(due) == len(events) and (bool(events) or reader.is_blocked)
 
-    async def _add_run(self, trace: TraceOwner, batch: list[Span]) -> int:
-        """Add the spans of a run in slices, so that others have their turn. Return how many bytes these have.
+    async def _export(self, runs: Sequence[TraceOwner], ended: Mapping[UUID, int]) -> None:
+        """Send the spans of the runs, whose events `ended` has, and store after each batch how far it is."""
+        batch, count, after = b"", 0, None
+        while runs:
+            began_at, read = self.clock.monotonic(), runs[:PAGE_SPANS]
+            page = await self.storage.traces.list_expanded_spans(
+                read, after, PAGE_SPANS, PAGE_BYTES, has_content=self.has_content
+            )
+            done, after = len(read), None
+            if page.is_cut:
+                last = page[-1].span
+                done, after = [run.id for run in read].index(last.trace_id), (last.started_at, last.id)
+            runs = runs[done:]
+            spans = [expanded for expanded in page if expanded.span.ended_at is not None]
+            batch += await self._write(spans, {run.id: run for run in read})
+            count += len(spans)
+            await self.clock.sleep((self.clock.monotonic() - began_at) * REST_SHARE)
+            if count >= MAX_SPANS or len(batch) > MAX_BYTES or not runs:
+                await self._send(batch, count)
+                batch, count = b"", 0
+                if runs:
+                    await self.storage.instance.set_spans_exported(ended[runs[0].id] - 1)
 
-        Of a long run only the last page is added: those before are sent.
+    async def _write(self, spans: Sequence[ExpandedSpan], owners: Mapping[UUID, TraceOwner]) -> bytes:
+        """Return requests with the spans, one after the other, which are one request, too."""
+        written = b""
+        for first in range(0, len(spans), SLICE):
+            part = spans[first : first + SLICE]
+            written += write_spans(self.resource, owners, part, has_content=self.has_content)
+            await self.clock.sleep(0)
+        return written
+
+    async def _send(self, batch: bytes, count: int) -> None:
+        """Send a batch of so many spans, by halves if it is too large.
+
+        Raise OutboundError if it must be sent again.
         """
-        after, is_cut, size = None, True, 0
-        while is_cut:
-            page = await self.storage.traces.list_expanded_spans(trace, after, MAX_SPANS, MAX_BYTES)
-            for number, expanded in enumerate(page, 1):
-                if expanded.span.ended_at is not None:
-                    batch.append(write_span(trace, expanded, has_content=self.has_content))
-                if number % SLICE == 0:
-                    await self.clock.sleep(0)
-                after = (expanded.span.started_at, expanded.span.id)
-            is_cut, size = page.is_cut, sum(span.ByteSize() for span in batch[-len(page) :])
-            if is_cut:
-                await self._send(batch)
-        return size
-
-    async def _send(self, batch: list[Span]) -> None:
-        """Send the batch, and empty it. Raise OutboundError if it must be sent again."""
-        spans, batch[:] = batch[:], ()
-        if spans:
-            await self._post(spans)
-
-    async def _post(self, spans: list[Span]) -> None:
-        """Send the spans in one request, or by halves if that is too large for the receiver."""
-        together: Any = {
-            "resource": {"attributes": attributes_of(self.resource)},
-            "scope_spans": [{"spans": spans}],
-        }
-        request = messages.ExportTraceServiceRequest(resource_spans=[together])
-        answer = await self.post(request.SerializeToString())
-        if answer.status == TOO_LARGE and len(spans) > 1:
-            middle = len(spans) // 2
-            await self._post(spans[:middle])
-            await self._post(spans[middle:])
+        if not count:
+            return
+        answer = await self.post(batch)
+        if answer.status == TOO_LARGE and count > 1:
+            for half, spans in halves_of(batch):
+                await self._send(half, spans)
             return
         is_refused = answer.status in UNUSABLE
         if answer.status >= 300 and not is_refused:
             requested = answer.retry_after or timedelta()
             self._retry_at = self.clock.monotonic() + min(requested.total_seconds(), MAX_REQUESTED_SECONDS)
             raise OutboundError(f"The receiver answered {answer.status}.")
-        refused, words = (len(spans), answer.body.decode(errors="replace")) if is_refused else (0, "")
+        refused, words = (count, answer.body.decode(errors="replace")) if is_refused else (0, "")
         with suppress(DecodeError):  # then the status alone says whether they were taken
             told = messages.ExportTraceServiceResponse.FromString(b"" if is_refused else answer.body)
             refused += told.partial_success.rejected_spans
@@ -154,4 +158,4 @@ class SpanExporter:
                 count=refused,
                 reason=excerpt(words, MAX_WORDS),
             )
-        self.storage.instance.span_exports.update(refused=refused, sent=len(spans) - refused)
+        self.storage.instance.span_exports.update(refused=refused, sent=count - refused)

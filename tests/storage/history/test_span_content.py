@@ -48,11 +48,13 @@ async def test_content_is_read_as_part_of_the_metadata(
     await traces.insert_spans([new, plain])
 
     stored = await traces.get_span(new.span.id)
-    page = await traces.list_expanded_spans(trace, None, 10, 2**20)
+    page = await traces.list_expanded_spans([trace], None, 10, 2**20)
+    without = await traces.list_expanded_spans([trace], None, 10, 2**20, has_content=False)
 
     assert stored is not None
     assert decoded(stored.metadata) == {"name": name, TOLD: told}
     assert [decoded(each.metadata) for each in page] == [{"name": name, TOLD: told}, {"name": name}]
+    assert [decoded(each.metadata) for each in without] == [{"name": name}] * 2
     assert isinstance(stored.metadata, EncodedJson) == (LONG in {name, told})
 
 
@@ -77,7 +79,7 @@ async def test_shared_parts_are_resolved_in_their_organization_only(traces: Trac
         new = new_span(trace.id, content=content("Hello!", instructions=prompt, tools=tools))
         await traces.insert_spans([new])
         stored = await traces.get_span(new.span.id)
-        [expanded] = await traces.list_expanded_spans(trace, None, 10, 2**20)
+        [expanded] = await traces.list_expanded_spans([trace], None, 10, 2**20)
         assert stored is not None
         assert decoded(stored.metadata) == decoded(expanded.metadata)
         metadata.append(decoded(stored.metadata))
@@ -140,7 +142,7 @@ async def test_page_counts_content_and_shared_parts(traces: Traces, pool: Pool) 
     ]
     await traces.insert_spans(spans)
 
-    page = await traces.list_expanded_spans(trace, None, 10, 45_000)
+    page = await traces.list_expanded_spans([trace], None, 10, 45_000)
 
     assert ([each.span.id for each in page], page.is_cut) == ([new.span.id for new in spans[:2]], True)
 
@@ -149,7 +151,7 @@ async def test_error_on_a_page_is_cut(traces: Traces, pool: Pool) -> None:
     trace = await stored_trace(traces, await stored_agent(pool))
     await traces.insert_spans([new_span(trace.id, error="e" * 5000)])
 
-    [expanded] = await traces.list_expanded_spans(trace, None, 10, 2**20)
+    [expanded] = await traces.list_expanded_spans([trace], None, 10, 2**20)
 
     assert expanded.error == "e" * 1000
 

@@ -64,7 +64,7 @@ async def test_expanded_spans_end_with_the_bytes_of_the_page(traces: Traces, poo
 
     async def listed(after: int | None, limit: int, max_bytes: int) -> tuple[list[Any], bool]:
         cursor = None if after is None else (spans[after].span.started_at, spans[after].span.id)
-        chunk = await traces.list_expanded_spans(trace, cursor, limit, max_bytes)
+        chunk = await traces.list_expanded_spans([trace], cursor, limit, max_bytes)
         return [(each.span, decoded(each.metadata)) for each in chunk], chunk.is_cut
 
     assert await listed(None, 9, 250_000) == (expected[:3], True)
@@ -76,12 +76,35 @@ async def test_expanded_spans_end_with_the_bytes_of_the_page(traces: Traces, poo
     assert await listed(4, 9, 250_000) == ([], False)
 
 
+async def test_expanded_spans_of_several_traces_come_trace_by_trace(traces: Traces, pool: Pool) -> None:
+    ids = [await stored_trace(pool, await stored_agent(pool)) for _ in range(4)]
+    listed = [await require(traces.get(trace_id)) for trace_id in ids]
+    numbers = (3, 0, 2, 1)
+    spans = [
+        new_span(trace_id, started_at=NOW + number * SECOND)
+        for trace_id, count in zip(ids, numbers, strict=True)
+        for number in range(count)
+    ]
+    await traces.insert_spans(spans)
+    expected = [new.span.id for new in spans]
+
+    for limit in (1, 2, 3, 10):
+        seen, after, left = list[UUID](), None, listed
+        while left:
+            page = await traces.list_expanded_spans(left, after, limit, 2**20)
+            seen += [each.span.id for each in page]
+            last = page[-1].span
+            after = last.started_at, last.id
+            left = listed[ids.index(last.trace_id) :] if page.is_cut else []
+        assert seen == expected
+
+
 async def test_expanded_page_reads_no_span_beyond_its_bytes(pool: Pool) -> None:
     trace_id = await stored_trace(pool, await stored_agent(pool))
     explaining, trace = ExplainingPool(pool), await require(Traces(pool).get(trace_id))
     await Traces(pool).insert_spans([new_span(trace_id, {"screenshot": "x" * 10_000}) for _ in range(500)])
 
-    chunk = await Traces(explaining).list_expanded_spans(trace, None, 1000, 45_000)
+    chunk = await Traces(explaining).list_expanded_spans([trace], None, 1000, 45_000)
 
     assert (len(chunk), chunk.is_cut) == (4, True)
     assert max(explaining.rows_touched.values()) <= 10

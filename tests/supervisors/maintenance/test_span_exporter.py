@@ -200,8 +200,27 @@ async def test_long_run_is_sent_in_bounded_batches(world: World, exporter: SpanE
     await world.export(exporter)
     assert len(world.spans()) == MAX_SPANS + 7 + 8 + 1  # without those that have no end
     assert len({span.span_id for span in world.spans()}) == len(world.spans())
-    assert all(request.ByteSize() < 1_500_000 for request in world.requests())
-    assert len(world.requests()) == 10
+    assert all(request.ByteSize() < 1_000_000 for request in world.requests())
+    assert len(world.requests()) == 6
+
+
+async def test_failed_batch_is_sent_again_without_those_before(world: World, exporter: SpanExporter) -> None:
+    run_ids = [new_id() for _ in range(3)]
+    for run_id in run_ids:
+        await world.end_run(*(new_span(run_id) for _ in range(MAX_SPANS * 2 // 5)))
+    take = answering(200)
+
+    async def refuse_second(request: web.Request) -> web.StreamResponse:
+        return await (take if len(world.receiver.requests) == 1 else answering(503))(request)
+
+    world.receiver.answer = refuse_second
+    await world.export(exporter)
+    assert len(world.requests()) == 2
+    world.receiver.requests.clear()
+    world.receiver.answer = None
+    await world.export(exporter)
+    assert world.counts == {"failed": 1, "sent": MAX_SPANS * 7 // 5}
+    assert set(world.runs()) == {run_ids[2]}
 
 
 @pytest.mark.parametrize("has_content", [False, True])

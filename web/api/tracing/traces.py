@@ -298,7 +298,7 @@ async def _read_spans(
 async def _read_expanded_spans(
     traces: Traces, trace: Trace, after: Cursor | None, limit: int, max_bytes: int
 ) -> Chunk[SpanResponse]:
-    spans = await traces.list_expanded_spans(trace, after, limit, max_bytes)
+    spans = await traces.list_expanded_spans([trace], after, limit, max_bytes)
     return Chunk([serialize_expanded_span(span) for span in spans], is_cut=spans.is_cut)
 
 

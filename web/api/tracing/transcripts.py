@@ -353,7 +353,7 @@ async def get_transcript(request: web.Request, caller: Caller) -> web.Response:
     query = read_query(request)
     after = await span_cursor(traces, trace.id, query["after"])
     async with request.app[ROOM].reading(caller.accountable):  # it reads up to two megabytes
-        spans = await traces.list_expanded_spans(trace, after, query["limit"], MAX_ANSWER_BYTES)
+        spans = await traces.list_expanded_spans([trace], after, query["limit"], MAX_ANSWER_BYTES)
         text = await asyncio.to_thread(_transcript_json, trace, spans, is_first_page=after is None)
     headers = next_link(request, spans[-1].span.id, query["limit"]) if spans.is_cut else {}
     return web.Response(body=text, headers={**headers, "Content-Type": JSON_TYPE})
