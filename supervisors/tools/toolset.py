@@ -1,7 +1,7 @@
 """The toolset: all tools of an agent by name, and the one way to call them."""
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -51,9 +51,7 @@ class Toolset:
         checker: SchemaChecker,
         models: KnownModels | None,
         results: ResultAddresses | None = None,
-        builtin: Container[str] | None = None,
     ) -> None:
-        """`builtin`: the names of the built-in tools that agents have; None for all."""
         self.results = results or ResultAddresses()
         self._stores = stores
         self._clock = clock
@@ -61,7 +59,7 @@ class Toolset:
         self.imports = McpImports(stores, outbound, checker, clock)
         self._messaging = messages.Messaging(self._adapters, clock)
         tools = _builtin(self._messaging, questions.Questions(checker), models)
-        self._builtin = {tool.name: tool for tool in tools if builtin is None or tool.name in builtin}
+        self._builtin = {tool.name: tool for tool in tools}
         self.failures: Counter[str] = Counter()  # by built-in tool; ADAPTER for all others
 
     async def definitions(self, agent: Agent, template: Template | None) -> list[ToolDefinition]:

@@ -18,22 +18,15 @@ from storage.agent_facts import (
     SystemNotice,
     WakeLimits,
 )
-from storage.channels.addresses import InvalidAddress
-from storage.channels.messages import Channel, Direction, MessageFilters, MessageStatus, Origin
 from storage.errors import Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Outcome, Priority, Source
-from storage.notifications.schedules import Schedule
-from storage.postgres.paging import Page
-from storage.toolbox import CHANNEL
-from tests.storage.channels.resources import message
 from tests.storage.factories import (
     HOUR,
     MINUTE,
     NOW,
     SECOND,
     new_notification,
-    schedule,
     template,
     usage_record,
 )
@@ -556,91 +549,3 @@ async def test_deletion_waits_for_a_start_in_flight(store: Store) -> None:
     assert await deletion
 
     assert await store.storage.agent_states.list_orphans([], []) == []
-
-
-async def test_contact_is_found_by_each_spelling_of_its_address(store: Store) -> None:
-    owner = (await store.new_organization()).id
-    contacts = store.storage.contacts
-    phone = await contacts.normalize_address(owner, "+43 660 123 45 67")
-    with pytest.raises(InvalidAddress):
-        await contacts.normalize_address(owner, "ada@")
-    assert await contacts.find(owner, phone) is None
-    ada = await contacts.find_or_insert(owner, phone, NOW)
-    assert await contacts.find_or_insert(owner, phone, NOW + HOUR) == ada
-    assert await contacts.find(owner, phone) == await contacts.get(ada.id) == ada
-    email = await contacts.normalize_address(owner, "Ada@Example.org")
-    assert (await contacts.find_or_insert(owner, email, NOW)).id != ada.id
-    bank = await contacts.find_or_insert(owner, await contacts.normalize_address(owner, "MyBank"), NOW)
-    assert await contacts.find(owner, await contacts.normalize_address(owner, "MyBank")) == bank
-
-
-async def test_messages_are_listed_by_their_time(store: Store) -> None:
-    scout, other = await store.agent(), await store.agent()
-    messages, owner = store.storage.messages, scout.organization_id
-    ada = await store.storage.contacts.find_or_insert(owner, "+436601234567", NOW)
-    assert await messages.get_last_origin(scout.id, ada.id) is None
-    late = message(scout, contact_id=ada.id, address="+436601234567", created_at=NOW + HOUR)
-    early = message(scout, contact_id=ada.id, channel=Channel.EMAIL)  # after the clock was set back
-    sent = message(scout, direction=Direction.OUTBOUND, status=MessageStatus.SENT, created_at=NOW - HOUR)
-    for each in (late, early, sent, message(other)):
-        await messages.insert(each)
-    own = MessageFilters((owner,), scout.id)
-    assert await messages.list_page(own, Page(limit=10)) == [late, early, sent]
-    assert await messages.list_page(own, Page(limit=1, after=(late.created_at, late.id))) == [early]
-    assert await messages.list_page(replace(own, contact_id=ada.id), Page(limit=10)) == [late, early]
-    assert await messages.get_last_origin(scout.id, ada.id) == Origin(Channel.SMS, "+436601234567")
-
-
-async def test_only_queued_message_changes_its_status(store: Store) -> None:
-    scout = await store.agent()
-    messages, later = store.storage.messages, NOW + HOUR
-    queued = message(scout, direction=Direction.OUTBOUND, status=MessageStatus.QUEUED)
-    await messages.insert(queued)
-    assert not await messages.requeue(queued.id, NOW, NOW)
-    failed = await messages.update_queued(queued.id, MessageStatus.FAILED, NOW, error="No.")
-    assert failed is MessageStatus.FAILED
-    assert await messages.requeue(queued.id, NOW, NOW)
-    for report in (MessageStatus.SENT, MessageStatus.FAILED):
-        assert await messages.update_queued(queued.id, report, later) is MessageStatus.SENT
-    assert not await messages.requeue(queued.id, later, later)
-    stored = await messages.get(queued.id)
-    assert stored is not None
-    assert (stored.status, stored.error) == (MessageStatus.SENT, "")
-
-
-async def test_tools_are_found_by_id_and_channel(store: Store) -> None:
-    scout = await store.agent()
-    tools, unknown = store.storage.agent_tools, new_id()
-    refund = await store.new_tool(scout, "refund")
-    sms = await store.new_tool(scout, "send_sms", handler=f"{CHANNEL}sms")
-    assert [(each.id, each.name) for each in await tools.list_for_agent(scout.id)] == [(refund, "refund")]
-    assert (await tools.describe([refund, unknown])).keys() == {refund}
-    found, sender = await tools.get(scout.id, refund), await tools.get_channel(scout.id, "sms")
-    assert found is not None
-    assert sender is not None
-    assert (found.name, found.handler, sender.id) == ("refund", "", sms)
-    assert await tools.get(scout.id, unknown) is None
-    assert await tools.get_channel(scout.id, "email") is None
-
-
-async def test_schedule_is_saved_by_name(store: Store) -> None:
-    scout, schedules = await store.agent(), store.storage.schedules
-    daily, weekly = schedule(scout, name="daily"), schedule(scout, name="weekly")
-
-    async def change(before: Schedule | None) -> Schedule:
-        return daily if before is None else replace(before, title="Look again")
-
-    async def new(before: Schedule | None) -> Schedule:
-        assert before is None
-        return weekly
-
-    seen: list[Schedule] = []
-    made = await schedules.save(scout.id, "daily", change, NOW)
-    await schedules.save(scout.id, "weekly", new, NOW, allow=seen.extend)
-    changed = await schedules.save(scout.id, "daily", change, NOW)
-    assert (made.id, changed.id, changed.title) == (daily.id, daily.id, "Look again")
-    assert [each.id for each in seen] == [daily.id]
-    assert [each.title for each in await schedules.list_of_agent(scout.id)] == ["Look again", weekly.title]
-    assert await schedules.delete(daily.id, NOW)
-    assert not await schedules.delete(daily.id, NOW)
-    assert [each.name for each in await schedules.list_of_agent(scout.id)] == ["weekly"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from storage.model import Notification
+from storage.model import Agent, Notification
 from supervisors.tools.arguments import ToolError
 
 UNCLEARED = "uncleared_high_priority"
@@ -15,6 +15,7 @@ UNCLEARED = "uncleared_high_priority"
 class AgentRun:
     """A run. Each method calls a tool of the service, and raises ToolError if the tool refuses."""
 
+    agent: Agent  # with its id, name, parent_id, timezone, …
     reason: str  # why the agent was woken
     now: Callable[[], datetime]
     queue: Callable[[], Awaitable[list[Notification]]]  # what waits: high priority first, then the oldest

@@ -38,6 +38,15 @@ def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
     return collected
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Show what happened in the world of a test that failed."""
+    report, made = (yield), getattr(item, "funcargs", {}).get("world")
+    if report.failed and isinstance(made, World):
+        report.sections.append((f"World of --hostsvc-seed={made.seed}", str(made.history)))
+    return report
+
+
 def _is_of_world(item: Any) -> bool:
     """Return whether the test uses the fixture of this plugin, and not another one of this name."""
     found = item._fixtureinfo.name2fixturedefs.get("world")
@@ -54,6 +63,4 @@ def world(request: pytest.FixtureRequest) -> Iterator[World | RemoteWorld]:
     if request.config.option.hostsvc_url:
         yield RemoteWorld(request.config.option.hostsvc_url)
         return
-    made = World(request.param, request.path.parent)
-    yield made
-    print(f"\n--hostsvc-seed={request.param} repeats this world:\n{made.history}")  # noqa: T201
+    yield World(request.param, request.path.parent)

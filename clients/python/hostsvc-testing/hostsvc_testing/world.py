@@ -2,9 +2,11 @@
 
 import asyncio
 import inspect
+import re
 import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
@@ -16,7 +18,6 @@ from unittest.mock import patch
 from uuid import UUID
 
 import orjson
-import yaml
 from structlog.testing import capture_logs
 
 from hostsvc.llm.price_list import PriceList
@@ -25,7 +26,7 @@ from hostsvc_testing.agent_run import AgentFunction, AgentRun
 from hostsvc_testing.cluster import Cluster
 from hostsvc_testing.memory.faulty_wire import FaultyWire
 from hostsvc_testing.memory.memory_store import build_memory_storage
-from hostsvc_testing.memory.memory_tools import ADAPTER, BUILTIN, LocalSchemaChecker, Untold
+from hostsvc_testing.memory.memory_tools import ADAPTER, LocalSchemaChecker
 from hostsvc_testing.memory.tables import Tables
 from hostsvc_testing.process import Process, Service
 from hostsvc_testing.script import Script
@@ -34,7 +35,7 @@ from hostsvc_testing.virtual.history import History
 from hostsvc_testing.virtual.virtual_loop import NothingAhead, VirtualLoop, end_leftovers
 from storage import ids
 from storage.channels.messages import Channel, Direction, Message, MessageStatus
-from storage.model import Notification, Outcome, Run, Source, Template
+from storage.model import Agent, Notification, Outcome, Run, Source, Template
 from storage.parked_calls import CallState, ParkedCall
 from storage.storage import Storage
 from storage.toolbox import CHANNEL
@@ -42,40 +43,46 @@ from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.events.feed import EventFeed
 from supervisors.harness.builtin import BuiltinHarness
 from supervisors.harness.spending import BudgetGuard
-from supervisors.llm.inbox_model import PROVIDER, InboxModel
-from supervisors.llm.port import ModelRequest, ModelResponse
+from supervisors.llm.inbox_model import InboxModel
+from supervisors.llm.port import Model
 from supervisors.maintenance.parked_calls import ParkedCallRunner
 from supervisors.maintenance.schedules import ScheduleRunner
 from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.policy.parked_calls import Decision, decide
 from supervisors.settings import TracingSettings
 from supervisors.tools.arguments import ToolError
-from supervisors.tools.tool import PartialResult
+from supervisors.tools.tool import AgentTool, PartialResult, ToolInvocation
 from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
 
+GAP_SECONDS = 1.0  # between two looks at what stays due
+# The built-in tools that worlds have no stores for.
+LACKING = {"list_projects", "list_contacts", "create_contact", "update_contact", "open_sms_attachment"}
 BEGINS_AT = datetime(2027, 3, 1, 9, tzinfo=UTC)  # a Monday
 ORGANIZATION = UUID(int=1)
 PATIENCE_SECONDS = 86_400.0  # that a test may wait without letting time pass
 RESTART_SECONDS = (0.5, 2.0, 30.0)
-GAP_SECONDS = 1.0  # between two looks at what stays due
-FIRST_MESSAGES = 2  # of a run: the instruction, and what it is told
 UNDECIDED = "nothing of this agent waits for a decision: let time pass before"
 CRASH_STEPS = 100  # turns of the loop; a wake that sends a message has about as many
+ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class WorldAgent:
-    """An agent, as a test sees it. `sent` are its messages that were handed to their channels."""
+    """An agent, as a test sees it. What it lists has the oldest first."""
 
     id: UUID
-    tables: Tables = field(repr=False)
-    sent: list[Message] = field(default_factory=list, repr=False)
+    world: "World" = field(repr=False)
+
+    @property
+    def sent(self) -> list[Message]:
+        """Return its messages that were handed to their channels."""
+        return [message for message in self.world.sent.values() if message.agent_id == self.id]
 
     @property
     def runs(self) -> list[Run]:
-        """Return its runs, the oldest first: `wake_reason`, `outcome`, `error`, …"""
-        return [run for run in self.tables.runs.values() if run.agent_id == self.id]
+        """Return its runs: `wake_reason`, `outcome`, `error`, …"""
+        return [run for run in self.world.tables.runs.values() if run.agent_id == self.id]
 
     @property
     def wakes(self) -> int:
@@ -84,13 +91,25 @@ class WorldAgent:
     @property
     def queue(self) -> list[Notification]:
         """Return what is uncleared, also what is scheduled for later."""
-        return self.tables.uncleared(self.id)
+        return self.world.tables.uncleared(self.id)
 
     @property
     def pending(self) -> list[ParkedCall]:
-        """Return the calls and questions that wait for a person, the oldest first."""
-        calls = self.tables.calls.rows.values()
+        """Return the calls and questions that wait for a person."""
+        calls = self.world.tables.calls.rows.values()
         return [call for call in calls if call.agent_id == self.id and call.state is CallState.PENDING]
+
+    @property
+    def documents(self) -> dict[str, str]:
+        """Return the contents of its documents: of its memory by their paths, of others by titles."""
+        rows = (each for each in self.world.tables.documents.values() if each.agent_id == self.id)
+        return {each.path or each.title: each.content for each in rows if each.deleted_at is None}
+
+    @property
+    def children(self) -> list["WorldAgent"]:
+        """Return the agents that it has created."""
+        all_agents = self.world.tables.agents.values()
+        return [WorldAgent(each.id, self.world) for each in all_agents if each.parent_id == self.id]
 
 
 class World:
@@ -98,20 +117,18 @@ class World:
 
     def __init__(self, seed: int, folder: Path) -> None:
         """`folder` is that of the scripts."""
-        self._seed = seed
+        self.seed = seed
         self._folder = folder
         self.tables = Tables()
-        self.loop = VirtualLoop(self._random("loop"))
+        self.loop = VirtualLoop(self.random("loop"))
         self.wall = Wall(self.loop, BEGINS_AT, None)
-        self.history = History(self.loop)
-        self.functions: dict[UUID, AgentFunction] = {}
-        self.models: dict[str, Script] = {}
+        self.history = History(self.loop, lambda: f"{self.now:%a %d %b %H:%M:%S.%f}"[:-3])
         self.tools: dict[str, Callable[..., Any]] = {}
-        self.agents: dict[UUID, WorldAgent] = {}
-        self._chance = self._random("world")
-        self._cluster = Cluster(self.loop, self._chance, share_lost=0, has_delays=False)
+        self.sent: dict[UUID, Message] = {}
+        self._behaviours: dict[UUID, Script | AgentFunction] = {}  # by agent or template
+        self._chance = self.random("world")
+        self.cluster = Cluster(self.loop, self._chance, share_lost=0, has_delays=False)
         self._copies, self._is_dead = 1, False  # of each delivery; while it is killed
-        self._sent: set[UUID] = set()
         self._stuck_at = self.loop.time() + PATIENCE_SECONDS
         self._noted, self._rested = asyncio.Event(), asyncio.Event()
         self._clients = build_memory_storage(self.tables, self._ring)
@@ -137,9 +154,15 @@ class World:
 
     # What there is
 
-    def template(self, name: str, **fields: Any) -> Template:
-        """Create a template. `fields` are those of the API."""
+    def template(
+        self, name: str, model: Script | None = None, run: AgentFunction | None = None, **fields: Any
+    ) -> Template:
+        """Create a template, whose agents do what `model` or `run` says unless they have their own.
+
+        `fields` are those of the API.
+        """
         made = rows.template(ORGANIZATION, name=name, created_at=self.now, **fields)
+        self._set_behaviour(made.id, model, run)
         return self.tables.templates.setdefault(made.id, made)
 
     async def agent(
@@ -151,23 +174,17 @@ class World:
     ) -> WorldAgent:
         """Create an agent, whose runs are done by the loop of the service with this model, or by `run`.
 
-        Without either it has the model `builtin/inbox`, which clears what comes. A template that there is
+        Without either it does what its template says, else it clears what comes. A template that there is
         not is created. `fields` are those of the API, such as `timezone`.
         """
         named = (each for each in self.tables.templates.values() if each.name == template)
         used = (next(named, None) or self.template(template)) if template else None
-        about = {"template_id": used and used.id, "name": template or f"agent {len(self.agents) + 1}"}
+        about = {"template_id": used and used.id, "name": template or f"agent {len(self.tables.agents) + 1}"}
         about |= fields | {"adapters": (ADAPTER,), "created_at": self.now}
-        agent = rows.agent(ORGANIZATION, **about)
-        if model is not None:
-            self.models[str(agent.id)] = mine = Script(model.name)
-            mine.items = yaml.safe_load((self._folder / model.name).read_text())
-            agent = replace(agent, model=f"{PROVIDER}/{agent.id}")
-        if run is not None:
-            self.functions[agent.id] = run
-        self.history.call(agent.id, agent.name)
-        await self._clients.agents.insert(agent, None)
-        return self.agents.setdefault(agent.id, WorldAgent(agent.id, self.tables))
+        made = rows.agent(ORGANIZATION, **about)
+        self._set_behaviour(made.id, model, run)
+        await self._clients.agents.insert(made, None)
+        return WorldAgent(made.id, self)
 
     def tool(self, name: str, call: Callable[..., Any], **fields: Any) -> None:
         """Give all agents a tool, which is a function or a coroutine function of its arguments."""
@@ -185,24 +202,29 @@ class World:
         contact = await contacts.find_or_insert(ORGANIZATION, address, self.now)
         kind = (agent.id, contact.id, channel, Direction.INBOUND)
         text = (subject, body, (), MessageStatus.RECEIVED)
-        message = Message(agent.id, ORGANIZATION, *kind, *text, self.now, address=address)
-        about = {"source": Source(channel), "source_id": str(contact.id)}
-        await self._deliver(message, title=f"New {channel} from {sender}", body=body, **about)
+        about = {"source": Source(channel), "source_id": str(contact.id), "body": body}
+        for _ in range(self._copies):
+            message = Message(ids.new_id(), ORGANIZATION, *kind, *text, self.now, address=address)
+            self._clients.messages.put(message)
+            await self._notify(agent, id=message.id, title=f"New {channel} from {sender}", **about)
 
     async def email(self, agent: WorldAgent, sender: str, body: str, subject: str = "") -> None:
         await self.text(agent, sender, body, subject, Channel.EMAIL)
 
     async def notify(self, agent: WorldAgent, title: str, body: str = "", **fields: Any) -> None:
         """Put a notification into the agent's queue, of high priority unless `fields` say something else."""
-        await self._deliver(agent, title=title, body=body, **fields)
+        for _ in range(self._copies):
+            await self._notify(agent, title=title, body=body, **fields)
 
     async def decide(self, agent: WorldAgent, approve: bool = True, answer: Any = None) -> None:
         """Decide what waits for a person longest: approve a call or not, or answer a question."""
         if not agent.pending:
             raise LookupError(UNDECIDED)
-        call_id, text = agent.pending[0].id, None if answer is None else orjson.dumps(answer).decode()
+        call, text = agent.pending[0], None if answer is None else orjson.dumps(answer).decode()
+        told = text or ("yes" if approve else "no")
+        self.note(agent.id, f"is told {told} about {call.question or call.tool}")
         rule = partial(decide, decision=Decision(approve, answer=text), by="user:test", now=self.now)
-        await self._clients.parked_calls.change(call_id, rule, self.now)
+        await self._clients.parked_calls.change(call.id, rule, self.now)
 
     # What befalls the service
 
@@ -229,12 +251,12 @@ class World:
 
     # How it is done
 
-    async def complete(self, request: ModelRequest) -> ModelResponse:
-        """Answer as the model of an agent, whose name is the agent's id."""
-        if request.model not in self.models:
-            return await InboxModel().complete(request)
-        waiting, is_new = await self.queue(UUID(request.model)), len(request.messages) == FIRST_MESSAGES
-        return self.models[request.model].answer(waiting, self.now, is_new=is_new)
+    def behaviour(self, agent: Agent) -> Script | AgentFunction | None:
+        """Return what does the runs of an agent: its own script or function, or that of its template."""
+        if agent.id not in self._behaviours and agent.template_id in self._behaviours:
+            given = self._behaviours[agent.template_id]
+            self._behaviours[agent.id] = given.read(self._folder) if isinstance(given, Script) else given
+        return self._behaviours.get(agent.id)
 
     async def queue(self, agent_id: UUID) -> list[Notification]:
         """Return what waits for a run of the agent: high priority first, then the oldest."""
@@ -242,26 +264,39 @@ class World:
         return sorted(waiting, key=lambda one: (one.priority, one.created_at))
 
     def note(self, agent_id: UUID, what: str) -> None:
+        """Write into the history, with names in the place of ids."""
         self._noted.set()
-        self.history.note(f"{self.history.name(agent_id)} {what}")
+        self.history.note(f"{self.tables.agents[agent_id].name} {ID.sub(self._name, what)}")
+
+    def random(self, of: str) -> Random:
+        return Random(f"{self.seed} {of}")  # noqa: S311 -- lots, not secrets
+
+    def _name(self, found: re.Match[str]) -> str:
+        """Return what has this id by its title, name or address."""
+        tables, id_ = self.tables, UUID(found[0])
+        if contact := tables.contacts.get(id_):
+            return contact.phone or contact.email
+        titled = tables.notifications.get(id_) or tables.documents.get(id_)
+        return titled.title if titled else getattr(tables.agents.get(id_), "name", found[0])
+
+    def _set_behaviour(self, id_: UUID, model: Script | None, run: AgentFunction | None) -> None:
+        if behaviour := run or (model and model.read(self._folder)):
+            self._behaviours[id_] = behaviour
 
     def _send(self, message_id: str, **_: Any) -> None:
         """Send a message, but never one of the same id twice, as a tool of a channel does."""
         message = self.tables.messages[UUID(message_id)]
-        if message.id not in self._sent:
-            self.agents[message.agent_id].sent.append(message)
-        self._sent.add(message.id)
+        self.note(message.agent_id, f"sends {message.channel} to {message.address}: {message.body}")
+        self.sent.setdefault(message.id, message)
 
-    def _random(self, of: str) -> Random:
-        return Random(f"{self._seed} {of}")  # noqa: S311 -- lots, not secrets
+    async def _notify(self, agent: WorldAgent, **about: Any) -> None:
+        new = rows.new_notification(agent.id, created_at=self.now, **about)
+        self.note(agent.id, f"gets {new.title}: {new.body}")
+        await self._clients.notifications.insert(new, {ORGANIZATION})
 
     async def _start(self) -> None:
-        node = self._cluster.join()
-        life = self._random(f"life {node.node_id}")
-        wire = FaultyWire(self.loop, life, self.history, lambda *_: None)
-        self._process = process = WorldProcess(self.loop, self.tables, self.wall, wire, node, life)
+        self._process = process = WorldProcess(self)
         with self.loop.acting(process):
-            process.open(self)
             await self.loop.create_task(process.begin(process))
 
     async def _crash(self) -> None:
@@ -272,7 +307,7 @@ class World:
         self._is_dead = True
         self.history.note("the service is killed")
         await self._process.die()
-        self._cluster.bury(self._process.node.node_id)
+        self.cluster.bury(self._process.node.node_id)
         await asyncio.sleep(self._chance.choice(RESTART_SECONDS))
         await self._start()
         self.history.note("the service is started again")
@@ -291,38 +326,24 @@ class World:
             with self.loop.acting(self._process):
                 self._process.tell(attendants)
 
-    async def _deliver(self, to: WorldAgent | Message, **about: Any) -> None:
-        """Deliver a message or only a notification, as often as is set."""
-        agent_id = to.agent_id if isinstance(to, Message) else to.id
-        for _ in range(self._copies):
-            new = rows.new_notification(agent_id, created_at=self.now, **about)
-            self.note(agent_id, f"gets {new.title}: {new.body}")
-            if isinstance(to, Message):
-                self._clients.messages.put(replace(to, id=new.id))
-            await self._clients.notifications.insert(new, {ORGANIZATION})
-
 
 class WorldProcess(Process):
-    """The process of a world: its own harness, and what it calls beyond itself, a `supervisors.Outbound`."""
+    """A process of a world: its own harness, and what it calls beyond itself, a `supervisors.Outbound`."""
 
     max_seconds = 30.0  # of a call of a tool
     ask_mcp: Any = None  # there are no MCP servers
 
-    def open(self, world: World) -> None:
-        """Make the toolset and the loop of the service, for the agents of this world."""
+    def __init__(self, world: World) -> None:
+        node = world.cluster.join()
+        life = world.random(f"life {node.node_id}")
+        wire = FaultyWire(world.loop, life, world.history, lambda *_: None)
+        super().__init__(world.loop, world.tables, world.wall, wire, node, life)
         self._world = world
         self._due, self._looked_at, self._rings_at = asyncio.Event(), 0.0, 0.0
-        clock, told = self.clock, Untold(self._tables)
-        parts = SimpleNamespace(
-            **{each.name: getattr(self.storage, each.name) for each in fields(self.storage)},
-            approval_grants=self.storage.parked_calls,
-            wakes=told,
-            recent_notifications=told,
-            traces=told,
-        )
-        checker, prices = LocalSchemaChecker(clock), PriceList()
-        stores = cast(Storage, parts)  # as far as the tools of tests use it
-        self._toolset = Toolset(stores, clock, self, checker, None, builtin=BUILTIN)
+        clock, checker, prices = self.clock, LocalSchemaChecker(self.clock), PriceList()
+        stores = cast(Storage, self.storage)  # as far as the tools of worlds use it
+        self._toolset = WorldToolset(stores, clock, self, checker, None)
+        self._toolset.note = world.note
         self._builtin = BuiltinHarness(
             stores=stores,
             wakes=WakeContexts(stores, clock, self.run_settings, {}),
@@ -330,7 +351,7 @@ class WorldProcess(Process):
             prices=prices,
             toolset=self._toolset,
             schema_checker=checker,
-            providers={PROVIDER: world},
+            providers={"builtin": InboxModel()},
             feed=EventFeed(self.storage.events, clock),
             clock=clock,
             settings=self.run_settings,
@@ -367,23 +388,26 @@ class WorldProcess(Process):
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Do the run by the function of its agent, else by the loop of the service."""
-        note, function = partial(self._world.note, run.agent_id), self._world.functions.get(run.agent_id)
+        note, agent = partial(self._world.note, run.agent_id), self._tables.agents[run.agent_id]
         note(f"wakes: {run.wake_reason}")
-        queue, call = partial(self._world.queue, run.agent_id), partial(self._call_tool, run, ask)
+        behaviour, queue = self._world.behaviour(agent), partial(self._world.queue, agent.id)
         try:
-            if function is None:
+            if behaviour is None:
                 return await self._builtin.execute(run, ask)
-            await run.interruptible(function(AgentRun(run.wake_reason, self.clock.now, queue, call)))
+            if isinstance(behaviour, Script):
+                provider = self.run_settings.qualify(agent.model).partition("/")[0]
+                answers = partial(behaviour.answer, queue, self.clock.now)
+                model = cast(Model, SimpleNamespace(complete=answers))
+                return await replace(self._builtin, providers={provider: model}).execute(run, ask)
+            call = partial(self._call_tool, run, ask)
+            await run.interruptible(behaviour(AgentRun(agent, run.wake_reason, self.clock.now, queue, call)))
             return RunResult(Outcome.ENDED)
-        except ToolError as error:
-            raise RunError(str(error)) from error
         except Exception as error:
-            note(f"fails: {error if isinstance(error, RunError) else traceback.format_exc()}")
+            is_told = isinstance(error, (RunError, ToolError))
+            note(f"fails: {error if is_told else traceback.format_exc()}")
+            if isinstance(error, ToolError):
+                raise RunError(str(error)) from error
             raise
-        finally:
-            for use in run.log.facts(run.cost_usd).tools if run.log else ():
-                if use.errors:
-                    note(f"failed to call {use.name}: {use.last_error}")
 
     async def _call_tool(self, run: ActiveRun, ask: Ask, tool: str, /, **arguments: Any) -> Any:
         agent = await self.storage.agents.get(run.agent_id)
@@ -394,13 +418,39 @@ class WorldProcess(Process):
         return result.value if isinstance(result, PartialResult) else result
 
     async def post(self, call: OutboundCall) -> OutboundAnswer:
-        """Do what a tool is called for: hand a message to its channel, or call the function of the test."""
+        """Call the function of a tool, as its server."""
         data = orjson.loads(call.body)["data"]
-        name, arguments = data["tool"], data["arguments"]
-        self._world.note(UUID(data["agent"]), f"calls {name}: {arguments.get('body') or arguments}")
         try:
-            result = self._world.tools[name](**arguments)
+            result = self._world.tools[data["tool"]](**data["arguments"])
             result = await result if inspect.isawaitable(result) else result
         except Exception as error:  # as a server of tools answers
             return OutboundAnswer(500, "text/plain", repr(error).encode())
         return OutboundAnswer(200, "application/json", orjson.dumps(result))
+
+
+class WorldToolset(Toolset):
+    """The tools of the service, but for those that worlds lack. Its calls are noted."""
+
+    note: Any
+
+    async def find(self, agent: Agent, name: str) -> AgentTool:
+        with self._noting(agent.id, name):
+            if name in LACKING:
+                message = f"Worlds in memory do not have {name}: test this on a service, with --hostsvc-url."
+                raise ToolError("not_in_worlds", message)
+            tool = await super().find(agent, name)
+        return replace(tool, use=partial(self._noted, tool))
+
+    async def _noted(self, tool: AgentTool, call: ToolInvocation) -> Any:
+        given = ", ".join(f"{name}={value!r}" for name, value in call.arguments.given.items())
+        self.note(call.agent.id, f"calls {tool.name}({given})")
+        with self._noting(call.agent.id, tool.name):
+            return await tool.use(call)
+
+    @contextmanager
+    def _noting(self, agent_id: UUID, tool: str) -> Iterator[None]:
+        try:
+            yield
+        except ToolError as error:
+            self.note(agent_id, f"is refused {tool}: {error}")
+            raise

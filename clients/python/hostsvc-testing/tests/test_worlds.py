@@ -250,13 +250,15 @@ async def test_refused_tool_fails_run_of_function(world: World) -> None:
 
 
 async def test_tool_that_worlds_lack_says_so(world: World) -> None:
-    async def remembers(run: AgentRun) -> None:
-        await run.call("memory", command="view", path="/memories")
+    async def plans(run: AgentRun) -> None:
+        await run.call("list_projects")
 
-    agent = await world.agent(run=remembers)
+    agent = await world.agent(run=plans)
     await world.notify(agent, "Go")
     await world.advance(seconds=1)
-    assert agent.runs[0].error == "There is no tool named memory."
+    assert agent.runs[0].error == (
+        "Worlds in memory do not have list_projects: test this on a service, with --hostsvc-url."
+    )
 
 
 async def test_refusals_of_script_are_in_history(world: World) -> None:
@@ -265,7 +267,7 @@ async def test_refusals_of_script_are_in_history(world: World) -> None:
     await world.advance(hours=1)
     await world.decide(agent, answer="No")
     await world.advance(seconds=1)
-    assert "failed to call refund: There is no tool named refund." in str(world.history)
+    assert "is refused refund: There is no tool named refund." in str(world.history)
 
 
 @pytest.mark.parametrize("approval", ["never", "always"])
@@ -291,7 +293,7 @@ async def test_tool_that_breaks_is_told_to_agent(world: World, approval: str) ->
         await world.decide(agent)
         await world.advance(minutes=1)
         assert "80 is too much" in heard[-1]
-    assert "calls refund: {'amount': 80}" in str(world.history)
+    assert "calls refund(amount=80)" in str(world.history)
 
 
 async def test_defect_of_function_is_in_history(world: World) -> None:

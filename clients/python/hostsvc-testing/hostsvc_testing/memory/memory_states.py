@@ -1,6 +1,6 @@
 """The states of agents in memory: does what `storage.agents.state.AgentStates` does.
 
-The contract suite in `tests/storage/test_store_contract.py` holds the two to the same behaviour.
+The contract suite in `tests/storage/test_store_*.py` holds the two to the same behaviour.
 """
 
 import asyncio

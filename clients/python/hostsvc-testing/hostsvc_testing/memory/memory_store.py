@@ -9,25 +9,36 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
 from hostsvc_testing.memory import row_events
 from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
 from hostsvc_testing.memory.memory_calls import MemoryParkedCalls
+from hostsvc_testing.memory.memory_channels import (
+    MemoryContacts,
+    MemoryDocuments,
+    MemoryMemories,
+    MemoryMessages,
+    page_of,
+)
 from hostsvc_testing.memory.memory_events import MemoryEvents
 from hostsvc_testing.memory.memory_facts import budgets
-from hostsvc_testing.memory.memory_messages import MemoryContacts, MemoryMessages
 from hostsvc_testing.memory.memory_queue import MemoryNotifications
 from hostsvc_testing.memory.memory_schedules import MemorySchedules
 from hostsvc_testing.memory.memory_states import MemoryStates
-from hostsvc_testing.memory.memory_tools import MemoryTools
+from hostsvc_testing.memory.memory_tools import MemoryTools, Untold
 from hostsvc_testing.memory.tables import ShortWire, Tables, Transaction, Wire
 from storage.agent_facts import AgentState, Budget
+from storage.agents.agents import Child, Share
+from storage.errors import ReferenceMissing
 from storage.events.model import BY_SERVICE, EventType
+from storage.history.runs import RunFilters
 from storage.history.usage import UsageRecord
 from storage.model import Agent, AgentStatus, Notification, Organization, Outcome, Run, Template
 from storage.notifications.notifications import OnCommit
+from storage.postgres.paging import Chunk, Page
 
 SLOWEST_QUANTA = 4  # a change of an agent takes less
 
@@ -48,9 +59,13 @@ class MemoryAgents:
         self._wire = wire
 
     async def insert(self, agent: Agent, notice: Notification | None) -> None:
-        if notice is not None:
-            raise ValueError("nobody has parents here")
-        await self._wire.carry(partial(self._insert, agent), agent.id)
+        await self._wire.carry(partial(self._insert, agent, notice), agent.id)
+
+    async def insert_child(
+        self, child: Agent, notice: Notification | None, share: Share, *, actor: str
+    ) -> Child:
+        inserting = partial(self._insert_child, child, notice, share, actor)
+        return await self._wire.run_to_completion(self._wire.carry(inserting, child.parent_id))
 
     async def get(self, agent_id: UUID) -> Agent | None:
         agent, state = self._tables.agent(agent_id), self._tables.states.get(agent_id)
@@ -77,8 +92,36 @@ class MemoryAgents:
             and any(one.activated_at is not None for one in self._tables.queue(agent.id))
         ]
 
-    async def _insert(self, agent: Agent) -> None:
+    async def _insert(self, agent: Agent, notice: Notification | None) -> None:
         await asyncio.sleep(0)
+        async with Transaction(self._tables) as transaction:
+            self._write_new(transaction, agent, notice)
+
+    async def _insert_child(
+        self, child: Agent, notice: Notification | None, share: Share, actor: str
+    ) -> Child:
+        async with Transaction(self._tables) as transaction:
+            await transaction.lock("agent", child.parent_id or child.id)
+            parent = self._tables.agent(child.parent_id) if child.parent_id else None
+            if parent is None:
+                raise ReferenceMissing("parent")
+            own = [
+                each for each in budgets(self._tables, parent, child.created_at) if not each.of_organization
+            ]
+            cap = own[0].cap_usd if own else None
+            for each in self._tables.agents.values():
+                if (each.parent_id, each.name) == (parent.id, child.name) and self._tables.agent(each.id):
+                    return Child(each, cap)
+            if cap is not None:
+                part = share(cap, max(cap - own[0].spent_usd, Decimal(0)))
+                child, cap = replace(child, max_cost_usd_per_day=part), cap - part
+                self._write_changes(
+                    transaction, parent, {"max_cost_usd_per_day": cap}, child.created_at, actor
+                )
+            self._write_new(transaction, child, notice)
+        return Child(child, cap)
+
+    def _write_new(self, transaction: Transaction, agent: Agent, notice: Notification | None) -> None:
         state = AgentState(agent.id, **{name: getattr(agent, name) for name in SHOWN_STATE})
         is_asleep = agent.status is AgentStatus.SLEEPING
         armed = replace(state, next_due_at=agent.sleep_until if is_asleep else None)
@@ -87,11 +130,13 @@ class MemoryAgents:
             self._tables.agents[agent.id] = agent
             self._tables.states[agent.id] = armed
             self._tables.witness.changed(agent.id, "created")
+            if notice is not None:
+                self._tables.put(notice)
 
-        async with Transaction(self._tables) as transaction:
-            event = row_events.agent_event(EventType.AGENT_CREATED, agent.id, agent.created_at)
-            transaction.insert_events(agent.organization_id, [event])
-            transaction.write(write)
+        events = [row_events.agent_event(EventType.AGENT_CREATED, agent.id, agent.created_at)]
+        events += [row_events.created(notice)] if notice is not None else []
+        transaction.insert_events(agent.organization_id, events)
+        transaction.write(write)
 
     async def _update(
         self, agent_id: UUID, changes: Mapping[str, Any], now: datetime, actor: str
@@ -101,20 +146,24 @@ class MemoryAgents:
             agent = self._tables.agent(agent_id)
             if agent is None:
                 return None
-
-            def write() -> None:
-                self._tables.agents[agent_id] = replace(agent, **changes)
-                self._tables.witness.changed(agent_id, f"now has {dict(changes)}")
-
-            fields = [name for name, value in changes.items() if getattr(agent, name) != value]
-            if fields:
-                event = row_events.agent_event(EventType.AGENT_CHANGED, agent_id, now, fields, actor)
-                transaction.insert_events(agent.organization_id, [event])
-            transaction.write(write)
+            self._write_changes(transaction, agent, changes, now, actor)
             # The ids of its events stay taken for as long as the rest of the transaction lasts.
             await asyncio.sleep(QUANTUM_SECONDS * (self._tables.events.last_id % SLOWEST_QUANTA))
         await asyncio.sleep(0)
         return await self.get(agent_id)
+
+    def _write_changes(
+        self, transaction: Transaction, agent: Agent, changes: Mapping[str, Any], now: datetime, actor: str
+    ) -> None:
+        def write() -> None:
+            self._tables.agents[agent.id] = replace(agent, **changes)
+            self._tables.witness.changed(agent.id, f"now has {dict(changes)}")
+
+        fields = [name for name, value in changes.items() if getattr(agent, name) != value]
+        if fields:
+            event = row_events.agent_event(EventType.AGENT_CHANGED, agent.id, now, fields, actor)
+            transaction.insert_events(agent.organization_id, [event])
+        transaction.write(write)
 
     async def _bury(self, agent_id: UUID, now: datetime, actor: str) -> bool:
         async with Transaction(self._tables) as transaction:
@@ -147,6 +196,9 @@ class MemoryTemplates:
     def __init__(self, tables: Tables, wire: Wire) -> None:
         self._tables = tables
         self._wire = wire
+
+    async def get(self, template_id: UUID) -> Template | None:
+        return self._tables.templates.get(template_id)
 
     async def get_of(self, agent: Agent) -> Template | None:
         return self._tables.templates.get(agent.template_id) if agent.template_id else None
@@ -226,6 +278,10 @@ class MemoryRuns:
         run = self._tables.runs.get(run_id)
         return run if run is not None and self._tables.agent(run.agent_id) else None
 
+    async def list_page(self, filters: RunFilters, page: Page) -> Chunk[Run]:
+        own = (run for run in reversed(self._tables.runs.values()) if run.agent_id == filters.agent_id)
+        return page_of(own, page, attrgetter("started_at", "id"))
+
 
 class MemoryUsage:
     """The cost of model calls; only their sums."""
@@ -285,10 +341,16 @@ class MemoryStorage:
     spending: MemorySpending
     schedules: MemorySchedules
     parked_calls: MemoryParkedCalls
+    approval_grants: MemoryParkedCalls
     events: MemoryEvents
     contacts: MemoryContacts
     messages: MemoryMessages
+    documents: MemoryDocuments
+    memories: MemoryMemories
     agent_tools: MemoryTools
+    wakes: Untold
+    recent_notifications: Untold
+    traces: Untold
 
 
 def build_memory_storage(
@@ -301,6 +363,7 @@ def build_memory_storage(
     notifications = MemoryNotifications(
         tables, wire, on_commit, on_clear or (lambda agent_ids: on_commit(dict.fromkeys(agent_ids)))
     )
+    calls, untold = MemoryParkedCalls(tables, wire, notifications, on_commit), Untold(tables)
     return MemoryStorage(
         agent_states=MemoryStates(tables, wire),
         notifications=notifications,
@@ -311,9 +374,15 @@ def build_memory_storage(
         usage=MemoryUsage(tables, wire),
         spending=MemorySpending(tables, wire),
         schedules=MemorySchedules(tables, wire, notifications, on_commit),
-        parked_calls=MemoryParkedCalls(tables, wire, notifications, on_commit),
+        parked_calls=calls,
+        approval_grants=calls,
         events=MemoryEvents(tables, wire),
         contacts=MemoryContacts(tables),
         messages=MemoryMessages(tables, wire),
+        documents=MemoryDocuments(tables, wire),
+        memories=MemoryMemories(tables, wire),
         agent_tools=MemoryTools(tables),
+        wakes=untold,
+        recent_notifications=untold,
+        traces=untold,
     )

@@ -15,10 +15,6 @@ from supervisors.json_schema.checker import SchemaChecker
 from supervisors.json_schema.worker_process import find_errors, find_outside_references
 
 ADAPTER = UUID(int=0)  # of all tools of a world; each agent has it
-# The built-in tools that worlds have the stores for.
-BUILTIN = {"list_notifications", "clear_notification", "create_notification", "ask_person", "get_time"}
-BUILTIN |= {"send_message", "send_sms", "list_messages", "get_message", "get_contact", "sleep"}
-BUILTIN |= {"set_schedule", "list_schedules", "delete_schedule"}
 
 
 class MemoryTools:

@@ -22,6 +22,7 @@ from hostsvc_testing.memory.event_table import EventTable
 from storage.agent_facts import AgentState, StateUpdate
 from storage.approval_grants import ApprovalGrant
 from storage.channels.contacts import Contact
+from storage.channels.documents import Document
 from storage.channels.messages import Message
 from storage.errors import DatabaseUnavailable, RowLocked
 from storage.events.model import Event, NewEvent
@@ -124,6 +125,7 @@ class Tables:
     events: EventTable = field(default_factory=EventTable)
     contacts: dict[UUID, Contact] = field(default_factory=dict)
     messages: dict[UUID, Message] = field(default_factory=dict)
+    documents: dict[UUID, Document] = field(default_factory=dict)
     tools: dict[UUID, CallableTool] = field(default_factory=dict)
     locks: dict[tuple[str, UUID], asyncio.Lock] = field(default_factory=dict)
 
@@ -140,6 +142,11 @@ class Tables:
         """Return the uncleared notifications of an agent, or those that are not scheduled for later."""
         found = self.open.get(agent_id, {}).values()
         return [one for one in found if not (due_by and one.scheduled_for and one.scheduled_for > due_by)]
+
+    def memories(self, agent_id: UUID | None) -> dict[str, Document]:
+        """Return the documents of an agent that have a path, by it."""
+        own = (each for each in self.documents.values() if each.agent_id == agent_id)
+        return {each.path: each for each in own if each.path and each.deleted_at is None}
 
     def queue(self, agent_id: UUID) -> list[Notification]:
         """Return all notifications of an agent."""
