@@ -30,10 +30,11 @@ class AgentRun:
         """Answer the sender of a notification, or write to a contact by its id, number or address."""
         await self.call("send_message", contact_id=getattr(to, "source_id", to), body=body)
 
-    async def remind(self, title: str, at: datetime | None = None, **ahead: float) -> None:
+    async def remind(self, title: str, at: datetime | None = None, body: str = "", **ahead: float) -> None:
         """Wake the agent at this time, or as far ahead as the arguments of `timedelta` say."""
         moment = (at or self.now() + timedelta(**ahead)).isoformat()
-        await self.call("create_notification", title=title, priority="high", scheduled_for=moment)
+        reminder = {"title": title, "body": body, "priority": "high", "scheduled_for": moment}
+        await self.call("create_notification", **reminder)
 
     async def sleep(self, until: datetime | None = None, **ahead: float) -> bool:
         """Ask for sleep; return whether it was granted. It is not while something of high priority waits."""

@@ -10,6 +10,8 @@ import pytest
 from hostsvc_testing.remote import RemoteWorld
 from hostsvc_testing.world import World
 
+MAX_LINES = 100  # of the history of a world that are shown of a test that failed
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--hostsvc-seed", type=int, help="run tests of agents with this seed alone")
@@ -43,7 +45,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     """Show what happened in the world of a test that failed."""
     report, made = (yield), getattr(item, "funcargs", {}).get("world")
     if report.failed and isinstance(made, World):
-        report.sections.append((f"World of --hostsvc-seed={made.seed}", str(made.history)))
+        lines = str(made.history).splitlines()
+        if len(lines) > MAX_LINES:
+            lines[MAX_LINES // 2 : -MAX_LINES // 2] = ["…  (world.history has all lines)"]
+        report.sections.append((f"World of --hostsvc-seed={made.seed}", "\n".join(lines)))
     return report
 
 

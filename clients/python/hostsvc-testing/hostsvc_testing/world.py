@@ -402,11 +402,11 @@ class WorldProcess(Process):
             call = partial(self._call_tool, run, ask)
             await run.interruptible(behaviour(AgentRun(agent, run.wake_reason, self.clock.now, queue, call)))
             return RunResult(Outcome.ENDED)
+        except ToolError as error:
+            note("fails because of that")
+            raise RunError(str(error)) from error
         except Exception as error:
-            is_told = isinstance(error, (RunError, ToolError))
-            note(f"fails: {error if is_told else traceback.format_exc()}")
-            if isinstance(error, ToolError):
-                raise RunError(str(error)) from error
+            note(f"fails: {error if isinstance(error, RunError) else traceback.format_exc()}")
             raise
 
     async def _call_tool(self, run: ActiveRun, ask: Ask, tool: str, /, **arguments: Any) -> Any:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 
 STEPS_AT_ONE_MOMENT = 20_000
 TURNS_TO_END = 100
@@ -105,8 +106,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return the unfinished tasks in the order of their creation, which asyncio does not keep."""
         return [task for task in self._tasks if not task.done()]
 
-    def run_in_executor(  # type: ignore[override]
-        self, executor: object, func: Callable[..., Result], *args: Any
+    def run_in_executor(
+        self, executor: object, func: Callable[[*Arguments], Result], *args: *Arguments
     ) -> asyncio.Future[Result]:
         """Call the function at once: there are no threads."""
         done: asyncio.Future[Result] = self.create_future()
@@ -130,7 +131,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _let_time_pass(self) -> None:
         scheduled = self._scheduled
         while scheduled and scheduled[0]._cancelled:
-            heapq.heappop(scheduled)._scheduled = False  # type: ignore[attr-defined]
+            heapq.heappop(scheduled)
         if not scheduled:
             raise NothingAhead
         if scheduled[0].when() > self._moment:
@@ -141,9 +142,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if self._moment - self._counted_from >= NO_TIME_SECONDS:
                 self._counted_from, self._steps = self._moment, 0
         while scheduled and scheduled[0].when() <= self._moment:
-            handle = heapq.heappop(scheduled)
-            handle._scheduled = False  # type: ignore[attr-defined]
-            self._ready.append(handle)
+            self._ready.append(heapq.heappop(scheduled))
 
     def _draw(self) -> asyncio.Handle:
         """Draw any ready handle, but keep those of one future or one object in order."""
@@ -166,7 +165,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 def _owner_of(handle: asyncio.Handle) -> object:
     """Return the process whose task would run next, unless that waits for the server."""
-    task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+    task = getattr(_callback_of(handle), "__self__", None)
     return task.owner if isinstance(task, OwnedTask) and not task.is_at_server else None
 
 
@@ -175,8 +174,12 @@ def _source(handle: asyncio.Handle) -> object:
     arguments = handle._args
     if arguments and isinstance(arguments[0], asyncio.Future):
         return arguments[0]
-    callback = handle._callback  # type: ignore[attr-defined]
+    callback = _callback_of(handle)
     return getattr(callback, "__self__", callback)
+
+
+def _callback_of(handle: asyncio.Handle) -> object:
+    return handle._callback  # type: ignore[attr-defined]  # typeshed leaves it out
 
 
 def end_leftovers(loop: VirtualLoop) -> None:
@@ -186,7 +189,7 @@ def end_leftovers(loop: VirtualLoop) -> None:
         loop.run_until_complete(_end_all(loop))
     loop.close()
     for task in loop.unfinished_tasks():
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # typeshed leaves it out
         with suppress(RuntimeError):  # it ignores even this
             task.get_coro().close()
 
