@@ -24,10 +24,10 @@ import pytest
 
 async def test_passes(world):
     agent = await world.agent(template="support", timezone="Europe/Vienna")
-    path = f"/api/cloud/agents/{agent.id}/tools/ask_person/"
-    await world.ask("POST", path, question="May I?")
+    await world.client.agent(agent.id).call_tool("ask_person", question="May I?")
     sent = {"channel": "sms", "direction": "outbound", "status": "sent", "body": "Soon."}
-    await world.ask("POST", "/api/defaults/messages/", agent=agent.id, **sent)
+    await world.client.messages.create(agent=agent.id, **sent)
+    await world.client.documents.create(agent=agent.id, title="Core", path="/memories/core.md", content="tea")
     await world.text(agent, sender="+436601234567", body="Where is my parcel?")
     await world.email(agent, sender="ada@example.org", body="Hello", subject="Hi")
     await world.notify(agent, "Look", priority="low", scheduled_for=world.now + timedelta(seconds=1))
@@ -36,6 +36,7 @@ async def test_passes(world):
     assert agent.wakes >= 1 and agent.runs[0].outcome == "slept"
     assert world.now - agent.runs[0].started_at < timedelta(minutes=1)
     assert [one.body for one in agent.sent] == ["Soon."]
+    assert (agent.documents, agent.children) == ({"/memories/core.md": "tea"}, [])
     wakes = agent.wakes
     await world.decide(agent, answer="Yes")
     with pytest.raises(LookupError):

@@ -4,12 +4,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
+from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import yaml
-
-from hostsvc_testing.remote import AGENTS, DEFAULTS, RemoteWorld
+from hostsvc_client import Hostsvc
 
 MAX_RUNS = 100  # the latest ones
 MAX_NOTIFICATIONS = 1000
@@ -17,32 +17,29 @@ MAX_SHOWN = 60  # characters that a notification is known by
 Names = dict[str, str]
 
 
-async def record(service: RemoteWorld, agent_id: str) -> None:
+def record(client: Any, agent_id: str) -> None:
     """Print an item for each run of the agent, the oldest first."""
-    zone = ZoneInfo((await service.ask("GET", f"{AGENTS}{agent_id}/"))["timezone"])
-    path = f"{DEFAULTS}/notifications/?agent={agent_id}&limit={MAX_NOTIFICATIONS}"
-    names: Names = {"": ""}
-    for one in await service.ask("GET", path):
-        lines = (one["body"] if one["source_id"] else one["title"]).strip().splitlines()
-        names |= {one["source_id"] or "": "$contact", one["id"]: lines[0][:MAX_SHOWN] if lines else ""}
-    for run in reversed(await service.ask("GET", f"{AGENTS}{agent_id}/runs/?limit={MAX_RUNS}")):
-        path = f"/api/tracing/traces/{run['id']}/transcript/"
-        entries = page = (await service.ask("GET", path))["entries"]
+    zone, names = ZoneInfo(client.agents.get(agent_id).timezone), {"": ""}
+    for one in islice(client.notifications.list(agent=agent_id, limit=MAX_NOTIFICATIONS), MAX_NOTIFICATIONS):
+        lines = (one.body if one.source_id else one.title).strip().splitlines()
+        names |= {one.source_id or "": "$contact", one.id: lines[0][:MAX_SHOWN] if lines else ""}
+    for run in reversed(list(islice(client.runs.list(agent=agent_id), MAX_RUNS))):
+        entries = page = client.traces.transcript(run.id).entries
         while page:
-            page = (await service.ask("GET", f"{path}?after={page[-1]['span']}"))["entries"]
+            page = client.traces.transcript(run.id, after=page[-1].span).entries
             entries += page
-        answers = (entry for entry in entries if entry["role"] == "assistant" and not entry["error"])
+        answers = (entry for entry in entries if entry.role == "assistant" and not entry.error)
         item = {"do": [step for answer in answers for step in _steps(answer, names, zone)]}
-        sys.stdout.write(f"# {run['started_at']} {run['wake_reason']}\n")
+        sys.stdout.write(f"# {run.started_at.isoformat()} {run.wake_reason}\n")
         sys.stdout.write(yaml.safe_dump([item], sort_keys=False, allow_unicode=True) if item["do"] else "")
 
 
-def _steps(answer: dict[str, Any], names: Names, zone: ZoneInfo) -> Iterator[dict[str, Any]]:
+def _steps(answer: Any, names: Names, zone: ZoneInfo) -> Iterator[dict[str, Any]]:
     """Yield the steps of one answer. A tool that is called twice in it has two."""
-    step = {"text": answer["text"]} if answer["text"] else {}
-    for tool, arguments in ((call["name"], call["arguments"]) for call in answer["tool_calls"]):
+    step = {"text": answer.text} if answer.text else {}
+    for tool, arguments in ((call.name, call.arguments) for call in answer.tool_calls):
         if not isinstance(arguments, dict):
-            sys.exit(f"what {tool} was called with at {answer['at']} is not recorded, or was cut")
+            sys.exit(f"what {tool} was called with at {answer.at} is not recorded, or was cut")
         if (name := "clear" if tool == "clear_notification" else tool) in step:
             yield step
             step = {}
@@ -51,17 +48,17 @@ def _steps(answer: dict[str, Any], names: Names, zone: ZoneInfo) -> Iterator[dic
                 arguments[key] = names.get(value, value)
             if key in {"scheduled_for", "until"}:
                 with suppress(ValueError, TypeError):  # it was refused
-                    moment, at = datetime.fromisoformat(value), datetime.fromisoformat(answer["at"])
-                    ahead = moment.replace(tzinfo=moment.tzinfo or zone) - at
+                    moment = datetime.fromisoformat(value)
+                    ahead = moment.replace(tzinfo=moment.tzinfo or zone) - answer.at
                     arguments[key] = f"+{ahead.total_seconds() / 60:.0f} minutes"
         step[name] = arguments.get("notification_id", "") if name == "clear" else arguments
     if not step:
-        sys.exit(f"what the model answered at {answer['at']} is not recorded")
+        sys.exit(f"what the model answered at {answer.at} is not recorded")
     yield step
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    service = RemoteWorld(sys.argv[1])
-    service.run(record(service, sys.argv[2]))
+    with Hostsvc(sys.argv[1]) as client:
+        record(client, sys.argv[2])

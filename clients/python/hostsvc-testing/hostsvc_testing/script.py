@@ -45,7 +45,7 @@ class Script:
     ) -> ModelResponse:
         """Return the next step of the item that fits what waits. Raise RunError if none does."""
         waiting = await queue()
-        for one in reversed(waiting):
+        for one in waiting:
             if one.source_id:
                 self._known["$child" if one.source is Source.SYSTEM else "$contact"] = one.source_id
         if len(request.messages) == FIRST_MESSAGES or not self._steps:  # the last run may have died half-way

@@ -56,8 +56,10 @@ from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
 
 GAP_SECONDS = 1.0  # between two looks at what stays due
-# The built-in tools that worlds have no stores for.
+# Tools that worlds have no stores for, and an argument of others.
 LACKING = {"list_projects", "list_contacts", "create_contact", "update_contact", "open_sms_attachment"}
+LACKING |= {"project_id"}
+NOT_IN_WORLDS = "worlds in memory have no {}: test this on a service, with --hostsvc-url"
 BEGINS_AT = datetime(2027, 3, 1, 9, tzinfo=UTC)  # a Monday
 ORGANIZATION = UUID(int=1)
 PATIENCE_SECONDS = 86_400.0  # that a test may wait without letting time pass
@@ -194,9 +196,17 @@ class World:
     # What reaches agents
 
     async def text(
-        self, agent: WorldAgent, sender: str, body: str, subject: str = "", channel: Channel = Channel.SMS
+        self,
+        agent: WorldAgent,
+        sender: str,
+        body: str,
+        subject: str = "",
+        channel: Channel = Channel.SMS,
+        **fields: Any,
     ) -> None:
         """Let an SMS arrive, or a message of another channel, with its notification."""
+        if fields:
+            raise TypeError(NOT_IN_WORLDS.format(", ".join(fields)))
         contacts = self._clients.contacts
         address = await contacts.normalize_address(ORGANIZATION, sender)
         contact = await contacts.find_or_insert(ORGANIZATION, address, self.now)
@@ -208,8 +218,10 @@ class World:
             self._clients.messages.put(message)
             await self._notify(agent, id=message.id, title=f"New {channel} from {sender}", **about)
 
-    async def email(self, agent: WorldAgent, sender: str, body: str, subject: str = "") -> None:
-        await self.text(agent, sender, body, subject, Channel.EMAIL)
+    async def email(
+        self, agent: WorldAgent, sender: str, body: str, subject: str = "", **fields: Any
+    ) -> None:
+        await self.text(agent, sender, body, subject, Channel.EMAIL, **fields)
 
     async def notify(self, agent: WorldAgent, title: str, body: str = "", **fields: Any) -> None:
         """Put a notification into the agent's queue, of high priority unless `fields` say something else."""
@@ -280,6 +292,8 @@ class World:
         return titled.title if titled else getattr(tables.agents.get(id_), "name", found[0])
 
     def _set_behaviour(self, id_: UUID, model: Script | None, run: AgentFunction | None) -> None:
+        if model is not None and not isinstance(model, Script):
+            raise TypeError(f'`model` takes script("….yaml"), not {model!r}; `run` takes a function')
         if behaviour := run or (model and model.read(self._folder)):
             self._behaviours[id_] = behaviour
 
@@ -406,7 +420,7 @@ class WorldProcess(Process):
             note("fails because of that")
             raise RunError(str(error)) from error
         except Exception as error:
-            note(f"fails: {error if isinstance(error, RunError) else traceback.format_exc()}")
+            note(f"fails: {error if isinstance(error, RunError) else traceback.format_exc(limit=-2)}")
             raise
 
     async def _call_tool(self, run: ActiveRun, ask: Ask, tool: str, /, **arguments: Any) -> Any:
@@ -435,9 +449,6 @@ class WorldToolset(Toolset):
 
     async def find(self, agent: Agent, name: str) -> AgentTool:
         with self._noting(agent.id, name):
-            if name in LACKING:
-                message = f"Worlds in memory do not have {name}: test this on a service, with --hostsvc-url."
-                raise ToolError("not_in_worlds", message)
             tool = await super().find(agent, name)
         return replace(tool, use=partial(self._noted, tool))
 
@@ -445,6 +456,8 @@ class WorldToolset(Toolset):
         given = ", ".join(f"{name}={value!r}" for name, value in call.arguments.given.items())
         self.note(call.agent.id, f"calls {tool.name}({given})")
         with self._noting(call.agent.id, tool.name):
+            if lacking := LACKING & {tool.name, *call.arguments.given}:
+                raise ToolError("not_in_worlds", NOT_IN_WORLDS.format(*lacking))
             return await tool.use(call)
 
     @contextmanager

@@ -249,6 +249,111 @@ async def test_refused_tool_fails_run_of_function(world: World) -> None:
     assert agent.runs[0].outcome is Outcome.FAILED
 
 
+async def remembers(run: AgentRun) -> None:
+    for one in await run.queue():
+        if one.body.startswith("I drink"):
+            await run.call("memory", command="create", path="/memories/core.md", file_text=one.body)
+        else:
+            await run.send_text(one, await run.call("memory", command="view", path="/memories/core.md"))
+        await run.clear(one)
+    await run.sleep()
+
+
+async def test_memory_lasts_for_weeks_and_over_crash(world: World) -> None:
+    agent = await world.agent(run=remembers)
+    await world.text(agent, sender=PHONE, body="I drink tea")
+    await world.advance(weeks=3)
+    world.crash()
+    await world.text(agent, sender=PHONE, body="The usual, please")
+    await world.advance(hours=1)
+    assert agent.documents == {"/memories/core.md": "I drink tea"}
+    assert "I drink tea" in agent.sent[-1].body
+
+
+async def test_documents_are_written_and_found(world: World) -> None:
+    found: list[str] = []
+
+    async def writes(run: AgentRun) -> None:
+        for one in await run.queue():
+            if one.title == "Write":
+                await run.call("write_document", title="Notes", content="Ada drinks tea")
+            hits = await run.call("search_documents", query="tea")
+            read = [await run.call("read_document", document_id=hit["id"]) for hit in hits]
+            found.extend(each["content"] for each in read)
+            await run.clear(one)
+        await run.sleep()
+
+    agent, other = await world.agent(run=writes), await world.agent(run=writes)
+    await world.notify(agent, "Write")
+    await world.notify(other, "Look")
+    await world.advance(seconds=1)
+    assert found == ["Ada drinks tea"]
+    assert (agent.documents, other.documents) == ({"Notes": "Ada drinks tea"}, {})
+
+
+async def test_child_works_as_its_template_says(world: World) -> None:
+    async def delegates(run: AgentRun) -> None:
+        for one in await run.queue():
+            if one.source == "sms":
+                child = await run.call("create_agent", name="researcher", instruction="Look it up.")
+                await run.call("send_message", contact_id=child["id"], body=one.body)
+            elif one.source == "subagent":
+                await run.send_text(PHONE, one.body)
+            await run.clear(one)
+        await run.sleep()
+
+    world.template("office", run=answers, may_create_agents=True)
+    agent = await world.agent(template="office", run=delegates)
+    await world.text(agent, sender=PHONE, body="Hello")
+    await world.advance(minutes=1)
+    [child] = agent.children
+    assert child.wakes == 1
+    assert [m.body for m in agent.sent] == ["You said: Hello"]
+
+
+async def test_children_have_scripts_of_their_own(world: World) -> None:
+    world.template("office", model=script("child.yaml"), may_create_agents=True)
+    agent = await world.agent(template="office", model=script("parent.yaml"))
+    await world.text(agent, sender=PHONE, body="Hello")
+    await world.advance(minutes=1)
+    assert [child.documents for child in agent.children] == [{"/memories/core.md": "Ada waits"}] * 2
+    assert [m.body for m in agent.sent] == ["A child knows."]
+
+
+async def test_attachments_are_refused_with_alternative(world: World) -> None:
+    agent = await world.agent()
+    with pytest.raises(TypeError, match="have no attachments: test this on a service, with --hostsvc-url"):
+        await world.email(agent, sender="ada@example.org", body="See", attachments=[])
+
+
+async def test_model_that_is_no_script_is_refused(world: World) -> None:
+    with pytest.raises(TypeError, match="takes script"):
+        await world.agent(model="openai/gpt")  # type: ignore[arg-type]  # it is wrong on purpose
+
+
+def test_script_without_steps_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "wrong.yaml").write_text("when: Hello")
+    with pytest.raises(ValueError, match="must be a list of items with a list `do`"):
+        script("wrong.yaml").read(tmp_path)
+
+
+async def test_history_shows_calls_with_names(world: World) -> None:
+    agent = await world.agent(run=answers, name="Ada")
+    await world.text(agent, sender=PHONE, body="Hello")
+    await world.advance(days=1)
+    assert str(world.history).splitlines() == [
+        f"Mon 01 Mar 09:00:00.000  Ada {line}"
+        for line in (
+            f"gets New sms from {PHONE}: Hello",
+            "wakes: notification:sms",
+            f"calls send_message(contact_id='{PHONE}', body='You said: Hello')",
+            f"sends sms to {PHONE}: You said: Hello",
+            f"calls clear_notification(notification_id='New sms from {PHONE}')",
+            "calls sleep()",
+        )
+    ]
+
+
 async def test_tool_that_worlds_lack_says_so(world: World) -> None:
     async def plans(run: AgentRun) -> None:
         await run.call("list_projects")
@@ -257,7 +362,7 @@ async def test_tool_that_worlds_lack_says_so(world: World) -> None:
     await world.notify(agent, "Go")
     await world.advance(seconds=1)
     assert agent.runs[0].error == (
-        "Worlds in memory do not have list_projects: test this on a service, with --hostsvc-url."
+        "worlds in memory have no list_projects: test this on a service, with --hostsvc-url"
     )
 
 
