@@ -14,7 +14,7 @@ ALONE = ("--disable-plugin-autoload", "-p", "hostsvc_testing.plugin")
 
 def test_examples_of_guide_pass(tmp_path: Path) -> None:
     write_files(GUIDE, tmp_path)
-    assert "102 passed" in pytest_in(tmp_path, *ALONE)
+    assert "104 passed" in pytest_in(tmp_path, *ALONE)
 
 
 def test_agent_that_forgets_to_clear_fails_first_test(tmp_path: Path) -> None:
