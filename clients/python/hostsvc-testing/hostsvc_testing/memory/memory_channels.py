@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -67,7 +68,7 @@ class MemoryMessages:
         return self._messages.get(message_id)
 
     async def insert(self, message: Message, **_: Any) -> None:
-        await write(self._wire, lambda: self.put(message))
+        await self._wire.run_to_completion(self._wire.carry(partial(self._write, message), message.agent_id))
 
     async def list_page(self, filters: MessageFilters, page: Page) -> Chunk[Message]:
         return page_of(self._latest(filters.agent_id, filters.contact_id), page)
@@ -99,6 +100,10 @@ class MemoryMessages:
             self._messages.clear()
             self._messages.update((each.id, each) for each in rows)
 
+    async def _write(self, message: Message) -> None:
+        await asyncio.sleep(0)
+        self.put(message)
+
     def _latest(self, agent_id: UUID | None, contact_id: UUID | None) -> Iterator[Message]:
         """Yield the messages of an agent, with one contact or with all, the latest first."""
         for each in reversed(self._messages.values()):
@@ -117,7 +122,10 @@ class MemoryDocuments:
         return self._tables.documents.get(document_id)
 
     async def insert(self, document: Document) -> None:
-        await write(self._wire, lambda: self._insert(document))
+        await _reach_server(self._wire)
+        if document.path in self._tables.memories(document.agent_id):
+            raise NotUnique("agent", "path")
+        self._tables.documents[document.id] = document
 
     async def update(
         self,
@@ -127,17 +135,15 @@ class MemoryDocuments:
         now: datetime,
         expected_version: int | None = None,
     ) -> Document | None:
-        def change() -> Document | None:
-            before = self._tables.documents.get(document.id)
-            if before is None or expected_version not in {None, before.version}:
-                return None
-            after = replace(before, updated_at=now, **changes)
-            if not WRITTEN.isdisjoint(changes):
-                after = _next_version(after, writer)
-            self._tables.documents[before.id] = after
-            return after
-
-        return await write(self._wire, change)
+        await _reach_server(self._wire)
+        before = self._tables.documents.get(document.id)
+        if before is None or expected_version not in {None, before.version}:
+            return None
+        after = replace(before, updated_at=now, **changes)
+        if not WRITTEN.isdisjoint(changes):
+            after = _next_version(after, writer)
+        self._tables.documents[before.id] = after
+        return after
 
     async def list_titles(self, agent_id: UUID, project_id: UUID | None, page: Page) -> Chunk[DocumentTitle]:
         seen = (each for each in self._seen(agent_id) if project_id in {None, each.project_id})
@@ -152,11 +158,6 @@ class MemoryDocuments:
                 rank = len(set(found)) + len(found) / 1000
                 hits.append(_as(DocumentHit, each, rank=rank, snippet=each.content[:SNIPPET_CHARACTERS]))
         return sorted(hits, key=attrgetter("rank"), reverse=True)[:limit]
-
-    def _insert(self, document: Document) -> None:
-        if document.path in self._tables.memories(document.agent_id):
-            raise NotUnique("agent", "path")
-        self._tables.documents[document.id] = document
 
     def _seen(self, agent_id: UUID | None) -> list[Document]:
         """Return the documents that an agent sees, newest first."""
@@ -175,8 +176,7 @@ class MemoryMemories:
         return self._tables.memories(agent_id).get(path)
 
     async def find_conflict(self, agent_id: UUID, path: str) -> str | None:
-        above = parents(path)
-        held = self._tables.memories(agent_id)
+        above, held = parents(path), self._tables.memories(agent_id)
         return next((each for each in held if each in above or each.startswith(f"{path}/")), None)
 
     async def list_directory(self, agent_id: UUID, path: str, limit: int) -> list[DirectoryEntry]:
@@ -193,44 +193,33 @@ class MemoryMemories:
         return [MemoryFile(each.id, at) for at, each in held if _is_below(at, path)]
 
     async def delete(self, files: Sequence[MemoryFile], writer: Writer, now: datetime) -> None:
-        def deleted(each: Document) -> Document:
-            return _next_version(replace(each, content="", updated_at=now, deleted_at=now), writer)
-
-        await self._change(files, deleted)
+        await _reach_server(self._wire)
+        for each in self._present(files):
+            gone = replace(each, content="", updated_at=now, deleted_at=now)
+            self._tables.documents[each.id] = _next_version(gone, writer)
 
     async def rename(self, files: Sequence[MemoryFile], old: str, new: str, name: str) -> bool:
-        def renamed(each: Document) -> Document | None:
-            if not _is_below(each.path or "", old):
-                return None
-            path = new + (each.path or "").removeprefix(old)
-            if path in self._tables.memories(each.agent_id):
-                raise NotUnique("agent", "path")
-            return replace(each, path=path, title=name if each.path == old else each.title)
+        await _reach_server(self._wire)
+        moved = {}
+        for each in self._present(files):
+            path = each.path or ""
+            if _is_below(path, old):
+                path, title = new + path.removeprefix(old), name if path == old else each.title
+                moved[each.id] = replace(each, path=path, title=title)
+                if path in self._tables.memories(each.agent_id):
+                    raise NotUnique("agent", "path")
+        self._tables.documents.update(moved)
+        return bool(moved)
 
-        return await self._change(files, renamed)
-
-    async def _change(
-        self, files: Sequence[MemoryFile], change: Callable[[Document], Document | None]
-    ) -> bool:
-        """Change those of the files that are still there; return whether any is."""
-
-        def change_all() -> bool:
-            rows = (self._tables.documents[each.id] for each in files)
-            changed = [after for each in rows if each.deleted_at is None and (after := change(each))]
-            self._tables.documents.update({each.id: each for each in changed})
-            return bool(changed)
-
-        return await write(self._wire, change_all)
+    def _present(self, files: Sequence[MemoryFile]) -> list[Document]:
+        """Return those of the files that have not been deleted since they were listed."""
+        rows = (self._tables.documents[file.id] for file in files)
+        return [each for each in rows if each.deleted_at is None]
 
 
-async def write(wire: Wire, change: Callable[[], Row]) -> Row:
-    """Make a change even if its caller is cancelled, and return its result."""
-
-    async def statement() -> Row:
-        await asyncio.sleep(0)
-        return change()
-
-    return await wire.run_to_completion(wire.carry(statement, None))
+async def _reach_server(wire: Wire) -> None:
+    """Take the turns of the loop that a write takes, in which the process may be killed."""
+    await wire.run_to_completion(wire.carry(partial(asyncio.sleep, 0), None))
 
 
 def _is_below(path: str, directory: str) -> bool:
