@@ -56,7 +56,7 @@ from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
 
 GAP_SECONDS = 1.0  # between two looks at what stays due
-# Tools that worlds have no stores for, and an argument of others.
+# The built-in tools that worlds have no stores for, and an argument of others.
 LACKING = {"list_projects", "list_contacts", "create_contact", "update_contact", "open_sms_attachment"}
 LACKING |= {"project_id"}
 NOT_IN_WORLDS = "worlds in memory have no {}: test this on a service, with --hostsvc-url"
@@ -287,7 +287,7 @@ class World:
         """Return what has this id by its title, name or address."""
         tables, id_ = self.tables, UUID(found[0])
         if contact := tables.contacts.get(id_):
-            return contact.phone or contact.email
+            return contact.phone or contact.email or found[0]
         titled = tables.notifications.get(id_) or tables.documents.get(id_)
         return titled.title if titled else getattr(tables.agents.get(id_), "name", found[0])
 
@@ -438,6 +438,7 @@ class WorldProcess(Process):
             result = self._world.tools[data["tool"]](**data["arguments"])
             result = await result if inspect.isawaitable(result) else result
         except Exception as error:  # as a server of tools answers
+            self._world.note(UUID(data["agent"]), f"breaks {data['tool']}: {error!r}")
             return OutboundAnswer(500, "text/plain", repr(error).encode())
         return OutboundAnswer(200, "application/json", orjson.dumps(result))
 
@@ -456,7 +457,8 @@ class WorldToolset(Toolset):
         given = ", ".join(f"{name}={value!r}" for name, value in call.arguments.given.items())
         self.note(call.agent.id, f"calls {tool.name}({given})")
         with self._noting(call.agent.id, tool.name):
-            if lacking := LACKING & {tool.name, *call.arguments.given}:
+            lacking = LACKING & {tool.name, *call.arguments.given}
+            if lacking and tool.definition.adapter_id is None:
                 raise ToolError("not_in_worlds", NOT_IN_WORLDS.format(*lacking))
             return await tool.use(call)
 

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -354,16 +355,38 @@ async def test_history_shows_calls_with_names(world: World) -> None:
     ]
 
 
-async def test_tool_that_worlds_lack_says_so(world: World) -> None:
+@pytest.mark.parametrize(
+    ("tool", "arguments", "lacking"),
+    [
+        ("list_projects", {}, "list_projects"),
+        ("write_document", {"title": "Notes", "project_id": str(UUID(int=7))}, "project_id"),
+    ],
+)
+async def test_tool_that_worlds_lack_says_so(
+    world: World, tool: str, arguments: dict[str, str], lacking: str
+) -> None:
     async def plans(run: AgentRun) -> None:
-        await run.call("list_projects")
+        await run.call(tool, **arguments)
 
     agent = await world.agent(run=plans)
     await world.notify(agent, "Go")
     await world.advance(seconds=1)
     assert agent.runs[0].error == (
-        "worlds in memory have no list_projects: test this on a service, with --hostsvc-url"
+        f"worlds in memory have no {lacking}: test this on a service, with --hostsvc-url"
     )
+
+
+async def test_own_tool_may_take_project(world: World) -> None:
+    booked: list[str] = []
+    world.tool("book", lambda project_id: booked.append(project_id))
+
+    async def books(run: AgentRun) -> None:
+        await run.call("book", project_id="Garden")
+        await run.clear(*await run.queue())
+
+    await world.notify(await world.agent(run=books), "Go")
+    await world.advance(seconds=1)
+    assert booked == ["Garden"]
 
 
 async def test_refusals_of_script_are_in_history(world: World) -> None:
@@ -399,6 +422,7 @@ async def test_tool_that_breaks_is_told_to_agent(world: World, approval: str) ->
         await world.advance(minutes=1)
         assert "80 is too much" in heard[-1]
     assert "calls refund(amount=80)" in str(world.history)
+    assert "breaks refund: ValueError('80 is too much')" in str(world.history)
 
 
 async def test_defect_of_function_is_in_history(world: World) -> None:
