@@ -1,7 +1,8 @@
 """A server that has imported the service once, and forks a process of it for each test that starts one.
 
 The imports are most of what a start costs. A forked process is what `python -W error -m hostsvc` would be in
-all that a test can see but its command line. `tests.forked_processes` runs it with a listening socket.
+all that a test can see, but for its command line and the cost of passwords. `tests.forked_processes` runs it
+with a listening socket.
 """
 
 import gc
@@ -16,6 +17,8 @@ from contextlib import suppress
 
 import hostsvc.llm.chat_models  # noqa: F401 -- imported by the service once it has a model
 from hostsvc.cli.commands import main
+from tests.cheap_passwords import CHEAP
+from web.credentials import passwords
 
 MAX_REQUEST_BYTES = 1 << 16
 
@@ -89,6 +92,7 @@ def _become(request: bytes, descriptors: Sequence[int]) -> list[str]:
 
 
 if __name__ == "__main__":
+    vars(passwords).update(CHEAP)
     gc.freeze()  # the memory that forked processes share is not copied by their collections
     with socket.socket(fileno=int(sys.argv[1])) as listening:
         to_run = Server(listening).run()

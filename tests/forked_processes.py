@@ -57,11 +57,15 @@ class ForkServer:
         return ForkedProcess(int(await answers.readline()), output, answers, writer)
 
     def start(
-        self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str]
+        self,
+        arguments: Sequence[str],
+        directory: Path,
+        environment: Mapping[str, str],
+        log: IO[str] | None = None,
     ) -> "ForkedCommand":
-        """Start `hostsvc` with these arguments for a test that is no coroutine."""
+        """Start `hostsvc` with these arguments for a test that is no coroutine. Its stderr is the log."""
         read_end, write_end = os.pipe()
-        log = TemporaryFile("w+")  # noqa: SIM115 -- closed with the process
+        log = log or TemporaryFile("w+")  # noqa: SIM115 -- closed with the process
         connection = self._request(arguments, directory, environment, (write_end, log.fileno()))
         os.close(write_end)
         return ForkedCommand(connection, os.fdopen(read_end), log)
@@ -149,10 +153,10 @@ class ForkedCommand:
             each.close()
 
     def terminate(self) -> None:
-        self._send_signal(signal.SIGTERM)
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        self._send_signal(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
@@ -166,7 +170,7 @@ class ForkedCommand:
         self._log.seek(0)
         return self.stdout.read(), self._log.read()
 
-    def _send_signal(self, signal_number: int) -> None:
+    def send_signal(self, signal_number: int) -> None:
         if self.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal_number)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
-from tests.acceptance.process import Launch, Sections, ServiceProcess, serving
+from tests.acceptance.process import Sections, ServiceProcess, serving
 from tests.attack.answers import injected_headers
 from tests.attack.catalogue import ATTACKS
 from tests.attack.findings import Attack
@@ -41,8 +41,9 @@ async def models_url() -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def service(
-    tmp_path_factory: pytest.TempPathFactory, module_database_url: str, models_url: str, launch: Launch
+    tmp_path_factory: pytest.TempPathFactory, module_database_url: str, models_url: str
 ) -> AsyncIterator[ServiceProcess]:
+    """Serve in a new interpreter, where a password costs what it does for attackers."""
     sections: Sections = {
         "server": {"port": 0},
         "database": {"url": module_database_url},
@@ -51,7 +52,7 @@ async def service(
         "models.hostile": {"base_url": models_url, "stream": True},
     }
     workers = ("--workers", str(NODES))
-    async with serving(tmp_path_factory.mktemp("attack"), "service", sections, launch, workers) as process:
+    async with serving(tmp_path_factory.mktemp("attack"), "service", sections, options=workers) as process:
         yield process
 
 

@@ -76,7 +76,7 @@ async def measure(bench: Bench) -> Result:
     async with bench.service() as service, chromium.browser() as browser:
         person = await sign_up(service.client.session, service.server.url)
         trace = await _fill(person, service.database_url)
-        console = Console(browser, service.server.url)
+        console = Console(browser, await browser.new_context(), service.server.url)
         visits = [await _visit(console, person, trace) for _ in range(VISITS)]
         await console.close()
     figures = [
@@ -110,12 +110,12 @@ async def _fill(person: Person, database_url: str) -> str:
 
 
 async def _visit(console: Console, person: Person, trace: str) -> Visit:
-    page: Page = await console.open("/sign-in", person)
-    await page.context.add_init_script(WATCH % f"{SPANS:,} steps")
+    page: Page = await console.open("/sign-in", person, locale="en-GB")  # an option is a profile of its own
+    await page.add_init_script(WATCH % f"{SPANS:,} steps")
     await page.goto(f"{console.url}/console/traces/{trace}")
     await page.get_by_text(f"{SPANS:,} steps", exact=True).wait_for()
     seen: dict[str, Any] = await page.evaluate("seen")
     longest = await page.evaluate(SCROLL)
     heap = await page.evaluate("performance.memory.usedJSHeapSize")
-    await page.context.close()
+    await page.close()
     return Visit(seen["first"], seen["all"], longest, heap / 1e6)

@@ -10,6 +10,7 @@ import pytest
 from hostsvc_client import AsyncHostsvc, Hostsvc
 
 from tests.clients.process import Blocking, Service
+from tests.forked_processes import ForkServer
 from tests.postgres import TestServer
 
 
@@ -22,10 +23,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared(
-    postgres_server: TestServer, template_database: str, tmp_path_factory: pytest.TempPathFactory
+    postgres_server: TestServer,
+    template_database: str,
+    fork_server: ForkServer | None,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Service]:
     with postgres_server.database(template_database) as url:
-        service = Service(tmp_path_factory.mktemp("service"), url)
+        service = Service(tmp_path_factory.mktemp("service"), url, fork_server)
         service.start()
         yield service
         service.end()
@@ -61,9 +65,9 @@ def hostsvc(shared: Service, key: str) -> Iterator[Hostsvc]:
 
 
 @pytest.fixture
-def own_service(database_url: str, tmp_path: Path) -> Iterator[Service]:
+def own_service(database_url: str, fork_server: ForkServer | None, tmp_path: Path) -> Iterator[Service]:
     """Yield a service that the test may kill."""
-    service = Service(tmp_path, database_url)
+    service = Service(tmp_path, database_url, fork_server)
     service.start()
     yield service
     service.end(signal.SIGKILL)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.process import LISTENING
+from tests.forked_processes import ForkedCommand, ForkServer
 
 OPERATOR_TOKEN = "operator-token-of-the-client"
 
@@ -20,7 +21,9 @@ OPERATOR_TOKEN = "operator-token-of-the-client"
 class Service:
     """A process of the service, always at the same address."""
 
-    def __init__(self, directory: Path, database_url: str, sections: str = "") -> None:
+    def __init__(
+        self, directory: Path, database_url: str, fork_server: ForkServer | None, sections: str = ""
+    ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as reserved:
             port = reserved.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
@@ -29,15 +32,20 @@ class Service:
             f'[server]\nport = {port}\n[database]\nurl = "{database_url}"\n'
             f'[operator]\ntoken = "{OPERATOR_TOKEN}"\n{sections}'
         )
-        self.process: subprocess.Popen[str] | None = None
+        self._fork_server = fork_server
+        self.process: subprocess.Popen[str] | ForkedCommand | None = None
 
     def start(self) -> None:
         """Start it and wait until it listens."""
-        command = [sys.executable, "-m", "hostsvc", "serve", "--config", str(self.config)]
+        arguments, directory = ["serve", "--config", str(self.config)], self.config.parent
         with self.log.open("a") as log:
-            self.process = subprocess.Popen(
-                command, cwd=self.config.parent, stdout=subprocess.PIPE, stderr=log, text=True
-            )
+            if self._fork_server is not None:
+                self.process = self._fork_server.start(arguments, directory, os.environ, log)
+            else:
+                command = [sys.executable, "-m", "hostsvc", *arguments]
+                self.process = subprocess.Popen(
+                    command, cwd=directory, stdout=subprocess.PIPE, stderr=log, text=True
+                )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith(LISTENING), self.log.read_text()
@@ -45,8 +53,9 @@ class Service:
     def end(self, number: int = signal.SIGTERM) -> None:
         """Send it a signal and wait until it has ended."""
         if self.process is not None:
-            self.process.send_signal(number)
-            self.process.communicate(timeout=60)
+            with self.process as process:
+                process.send_signal(number)
+                process.wait(timeout=60)
             self.process = None
 
     def restart(self) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hostsvc_client import Hostsvc, models
 
 from tests.clients.process import Service
+from tests.forked_processes import ForkServer
 from tests.git_repository import GitRepository
 from tests.paths import DOCS
 
@@ -16,13 +17,16 @@ pytestmark = pytest.mark.slow
 PROGRAMS = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_documented_harness_handles_what_waits(database_url: str, tmp_path: Path) -> None:
+def test_documented_harness_handles_what_waits(
+    database_url: str, fork_server: ForkServer | None, tmp_path: Path
+) -> None:
     [program] = [each for each in PROGRAMS.findall((DOCS / "client.md").read_text()) if "current_run" in each]
     repository = GitRepository.make(tmp_path / "agents")
     repository.commit(run=program)
     service = Service(
         tmp_path,
         database_url,
+        fork_server,
         '[harness]\nkind = "process"\ncontainment = "none"\n'
         f'repository = "{repository.path}"\ncache_dir = "{tmp_path / "cache"}"\n'
         f'command = ["{sys.executable}", "-B", "run.py"]\n',

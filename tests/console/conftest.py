@@ -13,7 +13,7 @@ from uuid import uuid4
 import aiohttp
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, BrowserContext, expect
 
 from tests import chromium
 from tests.acceptance.client import Client
@@ -47,6 +47,12 @@ async def browser() -> AsyncIterator[Browser]:
         yield browser
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def profile(browser: Browser) -> BrowserContext:
+    """The profile in which tests open their pages, as each new one costs a second of processor time."""
+    return await browser.new_context()
+
+
 @pytest.fixture(scope="module")
 def module_directory() -> Iterator[Path]:
     """The directory of the module's services. pytest's own cannot be entered by PostgreSQL's account."""
@@ -74,9 +80,11 @@ async def console_service(browser: Browser, module_services: Services) -> Servic
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def console(browser: Browser, console_service: ServiceProcess) -> AsyncIterator[Console]:
+async def console(
+    browser: Browser, profile: BrowserContext, console_service: ServiceProcess
+) -> AsyncIterator[Console]:
     """The console of the module's service; the test fails if the browser complains of anything."""
-    console = Console(browser, console_service.url)
+    console = Console(browser, profile, console_service.url)
     yield console
     await console.close()
 

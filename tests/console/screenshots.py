@@ -64,7 +64,7 @@ async def main() -> None:
             person = await sign_up(http, service.url, organization_name="Parcel company")
             ids = await fill(person)
             operator = Person(Client(http, service.url), {"kind": "operator", "token": OPERATOR_TOKEN})
-            console = Console(chromium, service.url)
+            console = Console(chromium, await chromium.new_context(), service.url)
             for look, options in LOOKS.items():
                 for visitor, screens in ((person, SCREENS), (operator, OF_OPERATORS)):
                     page = await console.open("/nowhere", visitor, locale="en-GB", **options)

@@ -44,6 +44,7 @@ from supervisors.tools.parking import ResultAddresses
 from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
 from tests.acceptance.client import eventually
+from tests.cheap_passwords import CHEAP
 from tests.leaks import Overheard, contents_by
 from tests.nodes import NODES, LoneNode, ring_nobody
 from web.app import ROUTES, build_app
@@ -260,17 +261,12 @@ def api_document() -> Any:
 
 @contextmanager
 def cheap_start_and_passwords() -> Iterator[None]:
-    """Build the API document once for all services, and hash passwords at the lowest cost of argon2.
-
-    At the real cost a hash takes 0.1 s, and tests of guessed passwords make dozens.
-    """
+    """Build the API document once for all services, and hash passwords at the lowest cost of argon2."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("web.openapi.document.build_document", lambda routes: api_document())
         patch.setattr(unknown_names, "get_type_hints", cached_type_hints)
-        patch.setattr(passwords, "PASSES", 1)
-        patch.setattr(passwords, "MEMORY_KIB", 8)
-        cost = f"m={passwords.MEMORY_KIB},t={passwords.PASSES},p={passwords.LANES}"
-        patch.setattr(passwords, "NOBODYS_HASH", f"$argon2id$v=19${cost}${passwords.SALT}${passwords.DIGEST}")
+        for name, value in CHEAP.items():
+            patch.setattr(passwords, name, value)
         yield
 
 
