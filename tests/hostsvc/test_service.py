@@ -16,6 +16,7 @@ from hostsvc.process_end import EndRequest
 from hostsvc.service import Service, open_service
 from storage.postgres.pool import Pool
 from supervisors.settings import RunSettings
+from tests.acceptance.client import eventually
 from tests.storage.factories import stored_agent
 from web.ports import Readiness, ServiceState
 
@@ -115,9 +116,13 @@ def config(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Config:
 async def test_open_service_serves_until_the_block_ends(config: Config) -> None:
     async with open_service(config, EndRequest()) as service, aiohttp.ClientSession() as session:
         assert service is not None
-        assert (await service.readiness()).state is ServiceState.READY
-        async with session.get(f"{service.base_url}/readyz") as response:
-            assert (response.status, (await response.json())["state"]) == (200, "ready")
+
+        async def look() -> bool | None:
+            """A write that takes long on a busy machine makes it degraded for a moment."""
+            async with session.get(f"{service.base_url}/readyz") as response:
+                return (response.status, (await response.json())["state"]) == (200, "ready") or None
+
+        await eventually(look, "the service to be ready")
     assert service.draining
 
 

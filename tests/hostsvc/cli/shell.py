@@ -79,7 +79,7 @@ def first_line(process: Process | ForkedCommand) -> str:
 
 
 def finished(process: Process | ForkedCommand) -> Finished:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate()
     assert process.returncode is not None
     return Finished(process.returncode, out, err)
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -96,16 +97,16 @@ async def test_code_of_root_is_not_contained(sandbox: ContainmentKind) -> None:
         await contain_here(HarnessSettings(containment=sandbox), ENVIRONMENT)
 
 
-async def test_failure_of_bubblewrap_is_told_with_what_to_do(tmp_path: Path) -> None:
-    broken = tmp_path / "bwrap"
-    broken.write_text("#!/bin/sh\necho bwrap: No permissions to create new namespace; exit 1\n")
-    for directory in (tmp_path, *tmp_path.parents):
-        if directory.stat().st_uid == os.geteuid():
-            directory.chmod(directory.stat().st_mode | 0o555)
-    broken.chmod(0o755)
+async def test_failure_of_bubblewrap_is_told_with_what_to_do() -> None:
+    """Not in pytest's tmp_path, whose parents each start of pytest closes to the account of the program."""
     settings = HarnessSettings(containment="bubblewrap")
-    with pytest.raises(HarnessRefused) as refused:
-        await choose_containment(settings, some_user(), {"PATH": f"{tmp_path}:{os.defpath}"})
+    with tempfile.TemporaryDirectory(prefix="hostsvc-tests-") as directory:
+        broken = Path(directory) / "bwrap"
+        broken.write_text("#!/bin/sh\necho bwrap: No permissions to create new namespace; exit 1\n")
+        for path in (broken, broken.parent):
+            path.chmod(0o755)
+        with pytest.raises(HarnessRefused) as refused:
+            await choose_containment(settings, some_user(), {"PATH": f"{directory}:{os.defpath}"})
     failure = "exit code 1: bwrap: No permissions to create new namespace"
     assert str(refused.value).startswith(f"bubblewrap does not work here ({failure}): {ALLOW}")
 
