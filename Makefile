@@ -17,7 +17,7 @@ PARALLEL := -n 3 --dist loadgroup
 SLOW := -n 5 --dist loadgroup -o faulthandler_timeout=600
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-slow test-console test-all lint simulate fuzz crash soak bench events client vendor screenshots dist lock
+.PHONY: help run demo test test-slow test-console test-all lint lint-types lint-client lint-imports simulate fuzz crash soak bench events client vendor screenshots dist lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ run: $(READY) ## set up and serve on an embedded PostgreSQL, printing what to pa
 demo: $(READY) ## the main job, start to end, shown as it happens
 	@$(BIN)/hostsvc demo
 
-test: $(READY) ## set up and run the tests for every day, about five minutes
+test: $(READY) ## set up and run the tests for every day, about six minutes
 	@$(PYTEST) $(PARALLEL) -m "not slow and not console"
 
 test-slow: $(READY) ## whole processes, crashes, attacks, fuzzing, more simulation; Hypothesis with random seeds
@@ -47,9 +47,16 @@ test-all: $(READY) ## all tests, each service in a new interpreter; the API on t
 lint: $(READY) ## ruff, mypy strict, import-linter
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory --jobs=2 lint-types lint-client lint-imports
+
+lint-types: $(READY)
 	@$(BIN)/mypy
-	@cd $(CLIENT) && $(CURDIR)/$(BIN)/mypy
 	@$(BIN)/mypy clients/python/hostsvc-testing/tests
+
+lint-client: $(READY)
+	@cd $(CLIENT) && $(CURDIR)/$(BIN)/mypy
+
+lint-imports: $(READY)
 	@$(BIN)/lint-imports
 
 simulate: $(READY) ## the engine in SEEDS (2000) random worlds, in virtual time; SEED=n replays one

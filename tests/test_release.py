@@ -101,6 +101,7 @@ def installed(directory: Path, wheel: Path) -> Installed:
             *(sys.executable, "-m", "pipx", "install", "--backend", "pip", wheel),
             f"--pip-args=--retries 1 --constraint {constraints}",
             cwd=directory,
+            PIP_NO_COMPILE="1",  # most modules are never imported
             PIPX_HOME=str(home),
             PIPX_BIN_DIR=str(commands),
             PIPX_MAN_DIR=str(directory / "man"),
