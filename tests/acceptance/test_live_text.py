@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -85,28 +85,32 @@ async def _events(content: aiohttp.StreamReader) -> AsyncIterator[dict[str, Any]
 
 
 @pytest.mark.everyday
-@pytest.mark.parametrize("scope", ["agent", "organization", "operator"])
 async def test_text_arrives_while_the_model_writes(
-    services: Services, session: aiohttp.ClientSession, scope: str
+    services: Services, session: aiohttp.ClientSession
 ) -> None:
-    async with writing(Writer()) as model:
+    """It arrives at followers of the agent, of its organization and of the whole service."""
+    async with writing(Writer()) as model, AsyncExitStack() as streams:
         provider = {"base_url": model.url, "stream": True}
         service = await services.start(**{"models.openai": provider})
         client = await sign_up(session, service.url)
         agent = await client.create_agent(model=MODEL)
         operator = Client(session, service.url, f"Bearer {OPERATOR_TOKEN}")
-        reader, path = {
-            "agent": (client, f"/api/cloud/agents/{agent}/events/"),
-            "organization": (client, "/api/events/"),
-            "operator": (operator, "/status/events/"),
-        }[scope]
-        async with followed(reader, path, type="model.*") as events:
-            await client.post(f"/api/cloud/agents/{agent}/run/")
+        followers = [
+            await streams.enter_async_context(followed(reader, path, type="model.*"))
+            for reader, path in (
+                (client, f"/api/cloud/agents/{agent}/events/"),
+                (client, "/api/events/"),
+                (operator, "/status/events/"),
+            )
+        ]
+        await client.post(f"/api/cloud/agents/{agent}/run/")
+        for events in followers:
             first = await anext(events)  # the model waits until this has arrived
             assert first["data"] == {"turn": 1, "offset": 0, "text": "Hello, "}
             assert (first["id"], first["agent"], first["resource"]) == (None, agent, None)
             assert first["by"] == {"type": "run", "id": first["run"]}
-            model.may_go_on.set()
+        model.may_go_on.set()
+        for events in followers:
             text = "Hello, "
             while text != "Hello, Ada. Tea?":
                 event = await anext(events)
