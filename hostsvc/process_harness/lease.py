@@ -57,22 +57,25 @@ class Lease:
 
         It shares the lock of the cache. So if this service is killed, the next one waits until all is gone.
         """
-        guardian = await asyncio.create_subprocess_exec(
+        start = asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", str(GUARDIAN), f"{cache.homes}/"),
             stdin=PIPE,
             stdout=DEVNULL,
             pass_fds=(cache.lock,),
             start_new_session=True,  # so that no signal from a terminal reaches it
         )
-        pipe = cast(StreamWriter, guardian.stdin)
+        starting = asyncio.create_task(start, name="start of the guardian")
         try:
+            guardian = await asyncio.shield(starting)  # asyncio kills a process whose start is cancelled
+            pipe = cast(StreamWriter, guardian.stdin)
             while guardian.returncode is None:
                 self.was_over_since(0.0)
                 self._ends_at = self._trusted_until()
                 pipe.write(MOMENT.pack(self._ends_at))
                 await self._clock.sleep(RENEW_SECONDS)
         finally:
-            pipe.close()
+            guardian = await starting
+            cast(StreamWriter, guardian.stdin).close()
             await guardian.wait()
 
 

@@ -1,5 +1,6 @@
 """The lease of the processes of runs, and the guardian that kills them when it is over."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -93,6 +94,13 @@ async def test_guardian_ends_with_its_lease_and_kills_what_is_left(cache: Harnes
             guardian = await guardian_of(cache)
             os.kill(guardian, signal.SIGTERM)  # as systemd does, while the service drains
         assert not is_alive(guardian)
+        await all_gone(f"HOME={cache.homes}/")
+
+
+async def test_lease_that_ends_at_once_kills_what_is_left(cache: HarnessCache) -> None:
+    with sleeping(cache.homes / "1/home"):
+        async with open_lease(cache, SystemClock(), lambda: inf):
+            await asyncio.sleep(0)  # the guardian begins to start
         await all_gone(f"HOME={cache.homes}/")
 
 
