@@ -11,8 +11,8 @@ SOAK_MINUTES ?= 30
 
 # Compiled files are kept, whatever the environment says: hundreds of processes would compile the same again.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
-# One worker more than a small machine has cores, as tests wait for a third of their time.
-PARALLEL := -n 3 --dist loadgroup
+# Two workers more than a small machine has cores, as tests wait for a good third of their time.
+PARALLEL := -n 4 --dist loadgroup
 # Slow tests wait for processes for most of their time. None of them is taken for hung (pyproject.toml).
 SLOW := -n 5 --dist loadgroup -o faulthandler_timeout=600
 
@@ -28,7 +28,7 @@ run: $(READY) ## set up and serve on an embedded PostgreSQL, printing what to pa
 demo: $(READY) ## the main job, start to end, shown as it happens
 	@$(BIN)/hostsvc demo
 
-test: $(READY) ## set up and run the tests for every day, about six minutes
+test: $(READY) ## set up and run the tests for every day, about five minutes
 	@$(PYTEST) $(PARALLEL) -m "not slow and not console"
 
 test-slow: $(READY) ## whole processes, crashes, attacks, fuzzing, more simulation; Hypothesis with random seeds
