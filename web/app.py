@@ -158,7 +158,6 @@ def _add_own_parts(
     app[app_keys.SIGNUPS] = TokenBuckets(signups, HOUR_SECONDS, node_count=lambda: nodes.count)
     app[app_keys.RATE_LIMITS] = RateLimits(settings.limits, lambda: nodes.count)
     app[app_keys.ROOM] = RequestRoom()
-    app[app_keys.IN_FLIGHT] = set()
     app[app_keys.REFUSALS] = TokenBuckets(1)
     app[app_keys.LINES] = LineLimit(clock.monotonic)
     app[app_keys.REQUEST_COUNTS] = RequestCounts()

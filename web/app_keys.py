@@ -5,7 +5,6 @@ from datetime import datetime
 
 from aiohttp import web
 
-from storage.model import ReceiptKey
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.inspection import StatusReader
@@ -57,6 +56,4 @@ API_DOCUMENT: web.AppKey[Callable[[], Awaitable[bytes]]] = web.AppKey("api_docum
 COLLECTIONS: web.AppKey[Sequence[str]] = web.AppKey("collections")  # the paths of the lists
 EVENT_FEED: web.AppKey[EventFeed] = web.AppKey("event_feed")
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
-# The requests with an Idempotency-Key that are being answered.
-IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")
 ROOM: web.AppKey[RequestRoom] = web.AppKey("room")

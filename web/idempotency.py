@@ -18,8 +18,8 @@ from aiohttp import web
 from storage.errors import AnsweredBefore
 from storage.model import Receipt, ReceiptKey
 from web.access.auth import ORGANIZATION_HEADER, Caller
-from web.app_keys import CLOCK, IN_FLIGHT, STORAGE
-from web.errors import BadRequest, Conflict, KeyReused, PermissionDenied
+from web.app_keys import CLOCK, STORAGE
+from web.errors import BadRequest, KeyReused, PermissionDenied, Unavailable
 from web.json import JSON_TYPE, to_json
 from web.request.files import encode_for_hash
 from web.request.parsing import EXPECTED, check_items, read_body, read_converted
@@ -27,6 +27,7 @@ from web.request.parsing import EXPECTED, check_items, read_body, read_converted
 HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotency-Replayed"
 MAX_CHARACTERS = 255
+RETRY_SECONDS = 1
 
 CallerHandler = Callable[[web.Request, Caller], Awaitable[object]]
 
@@ -53,9 +54,6 @@ def answered_once(handler: CallerHandler) -> CallerHandler:
             return await handler(request, caller)
         except AnsweredBefore:
             return await _replay(request, caller)
-        finally:
-            if ATTEMPT in request:
-                request.app[IN_FLIGHT].discard(request[ATTEMPT].key)
 
     return answer
 
@@ -63,7 +61,8 @@ def answered_once(handler: CallerHandler) -> CallerHandler:
 async def read_body_once(request: web.Request, caller: Caller) -> dict[str, Any]:
     """Return the checked fields of the body, as `read_body` does.
 
-    Raise AnsweredBefore if the request was answered before, Conflict while it is being answered.
+    Raise AnsweredBefore if the request was answered before. While it is being answered, the effect waits for
+    the receipt, and then raises it.
     """
     if HEADER not in request.headers:
         return await read_body(request)
@@ -120,13 +119,9 @@ def parse_key(text: str) -> str:
 
 
 async def _begin(request: web.Request, caller: Caller, body_hash: bytes) -> None:
-    """Register the request. Raise AnsweredBefore if it was answered, Conflict while it is being answered."""
+    """Note what the receipt needs. Raise AnsweredBefore if there is one."""
     key = parse_key(request.headers[HEADER])
     attempt = Attempt(ReceiptKey(caller.credential, request.method, request.path, key), body_hash)
-    in_flight = request.app[IN_FLIGHT]
-    if attempt.key in in_flight:
-        raise _still_running()
-    in_flight.add(attempt.key)
     request[ATTEMPT] = attempt
     if await request.app[STORAGE].receipts.get(attempt.key) is not None:
         raise AnsweredBefore
@@ -136,8 +131,8 @@ async def _replay(request: web.Request, caller: Caller) -> web.Response:
     """Return the first answer, if the caller may still see it and the body is the same."""
     attempt = request[ATTEMPT]
     receipt = await request.app[STORAGE].receipts.get(attempt.key)
-    if receipt is None:  # it expired since it was last read
-        raise _still_running()
+    if receipt is None:  # it has expired since it was last read
+        raise Unavailable("The answer to this Idempotency-Key has just expired.", RETRY_SECONDS)
     await _require_access(request, caller, receipt.organization_id)
     if receipt.body_hash != attempt.body_hash:
         raise KeyReused
@@ -167,7 +162,3 @@ def _hash(organization: str | None, values: Any) -> bytes:
     for piece in json.JSONEncoder(sort_keys=True, default=encode_for_hash).iterencode([organization, values]):
         digest.update(piece.encode())
     return digest.digest()
-
-
-def _still_running() -> Conflict:
-    return Conflict("A request with this Idempotency-Key is still being answered.")

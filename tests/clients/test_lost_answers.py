@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import asyncpg
 import pytest
 from aiohttp import ClientSession, web
 from hostsvc_client import AsyncHostsvc, Hostsvc
@@ -80,3 +81,20 @@ async def test_key_whose_answer_was_dropped_is_reported(shared: Service, key: st
 
     async with dropping(shared.url) as url:
         await asyncio.to_thread(create, url)
+
+
+async def test_repetition_waits_for_an_attempt_that_timed_out(
+    own_service: Service, database_url: str
+) -> None:
+    """The service still works on the first attempt when the second one comes."""
+    key = await asyncio.to_thread(own_service.sign_up, "late@example.org")
+    other_program = await asyncpg.connect(database_url)
+    async with AsyncHostsvc(own_service.url, key, timeout=0.3, max_attempts=50) as client:
+        async with other_program.transaction():
+            await other_program.execute("LOCK TABLE template IN SHARE MODE")
+            creation = asyncio.create_task(client.templates.create(name="Clerk"))
+            while await other_program.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted") < 2:
+                pass
+        created = await creation
+        assert [each.id async for each in client.templates.list()] == [created.id]
+    await other_program.close()
