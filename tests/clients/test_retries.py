@@ -27,6 +27,7 @@ class Server:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: object = field(default_factory=lambda: NOTIFICATION)
     requests: list[tuple[str, str | None]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
     url: str = ""
 
 
@@ -39,6 +40,7 @@ def answering(*statuses: int, **headers: str) -> Iterator[Server]:
 
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            server.paths.append(self.path)
             server.requests.append((self.command, self.headers.get("Idempotency-Key")))
             status = server.statuses.pop(0)
             if status == CUT:
@@ -138,6 +140,35 @@ def test_id_cannot_lead_to_another_operation(name: str) -> None:
     assert server.requests == []
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://x", "http://", "http://x:y", "http://x:0", "http://ada:pw@x", "http://x/?a=1", "http://x#a"],
+)
+def test_unusable_url_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ValueError, match=r"url must be|Port could not be cast") as caught:
+        Hostsvc(url, "hsk_key")
+    assert "pw" not in str(caught.value)
+
+
+def test_url_may_have_a_path_and_space_around_it() -> None:
+    with answering(201) as server, Hostsvc(f" {server.url}/prefix/\n", "hsk_key") as client:
+        client.notifications.create(agent=AGENT, title="Hello")
+    assert server.paths == ["/prefix/api/defaults/notifications/"]
+
+
+def test_blank_idempotency_key_is_left_to_the_service() -> None:
+    with answering(400) as server, Hostsvc(server.url, "hsk_key") as client, pytest.raises(errors.Invalid):
+        client.notifications.create(agent=AGENT, title="Hello", idempotency_key="")
+    assert server.requests == [("POST", "")]
+
+
+def test_run_that_has_not_begun_cannot_be_awaited() -> None:
+    match = "None is not an id"
+    with answering() as server, Hostsvc(server.url) as client, pytest.raises(ValueError, match=match):
+        client.runs.wait(AGENT, None)  # type: ignore[arg-type]
+    assert server.requests == []
+
+
 def test_unusable_key_is_named_without_showing_it() -> None:
     with answering(201) as server, Hostsvc(server.url, "hsk_key\n") as client:
         client.notifications.create(agent=AGENT, title="Hello")
@@ -154,7 +185,7 @@ def test_waiting_for_a_run_ends_in_time_without_a_service() -> None:
         patched.setattr("time.monotonic", lambda: began + sum(slept))
         patched.setattr("time.sleep", slept.append)
         patched.setattr(base, "FIRST_DELAY_SECONDS", 4.0)
-        with pytest.raises(errors.NotEnded):
+        with pytest.raises(ConnectionFailed):
             client.runs.wait(AGENT, AGENT, seconds=5)
     assert sum(slept) < 15
 
@@ -184,11 +215,11 @@ def test_waits_follow_backoff_retry_after_and_deadline(monkeypatch: pytest.Monke
     """The rule itself, over plain values."""
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    retries = base.Retries(SETTINGS, base.prepare(SETTINGS, "list_agents", ()), began=now[0])
+    retries = base.Retries(SETTINGS, base.prepare(SETTINGS, "list_agents", ()))
     busy = errors.refusal(503, None, "", 7.0)
     assert retries.delay_after(busy) == 7.0
     now[0] = 15.0
-    assert (retries.left, retries.timeout) == (5.0, 5.0)
+    assert retries.timeout == 5.0
     with pytest.raises(ServiceFailed):
         retries.delay_after(busy)
     cut = errors.ConnectionFailed("cut")

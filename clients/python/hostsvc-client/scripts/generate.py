@@ -28,6 +28,17 @@ IN_FILES = ("TemplateBody", "AgentBody", "NewScheduleBody", "HookBody", "Adapter
 MAX_LITERALS = 20
 MAX_UNION = 8  # a value with more shapes than that is shown as a plain dict
 LOST_SECRET = re.compile(r"null in (a|the answer to a) repeated|repeated request with the same")
+OPERATION = '''class Operation(NamedTuple):
+    """Where an operation of the API is, and how it may be called."""
+
+    method: str
+    path: str
+    is_repeatable: bool = False
+    takes_key: bool = False
+    is_paged: bool = False
+    secrets: tuple[str, ...] = ()
+
+'''
 REPEATABLE = {"preview_agent", "preview_schedule", "tag_agent", "untag_agent", "act_on_agents"}
 STREAM_PARAMETERS = {"after", "limit", "wait", "ticket"}  # `since` stands for them
 BASES = {"agent": "AsyncAgentExtras", "runs": "AsyncRunsExtras", "webhooks": "WebhooksExtras, AsyncResource"}
@@ -39,8 +50,6 @@ REPLACED = {
     "await ": "",
     "asyncio.sleep": "time.sleep",
     "import asyncio\n": "",
-    "Awaitable\\[(.*)\\]\\]": r"\1]",
-    ", Awaitable,": ",",
     "AsyncIterator": "Iterator",
     r"AsyncGenerator\[(.*), None\]": r"Generator[\1, None, None]",
     "AsyncGenerator": "Generator",
@@ -280,7 +289,7 @@ class Api:
         }
         return (
             HEADER.format("Where each operation of the API is, and how it may be called.")
-            + "from typing import Any, Mapping\n\nfrom hostsvc_client._operation import Operation\n\n"
+            + f"from typing import Any, Mapping, NamedTuple\n\n\n{OPERATION}\n"
             + f"OPERATIONS: Mapping[str, Operation] = {{\n{rows}}}\n"
             + f"DEFAULTS: Mapping[str, Mapping[str, Any]] = {defaults!r}\n"
         )

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from hostsvc_client import errors
-from hostsvc_client._base import (
-    MAX_WAIT_SECONDS,
-    Call,
-    Options,
-    Reply,
-    Retries,
-    Settings,
-    delay_after,
-    failure_of,
-    next_page,
-    prepare,
-    result_of,
-)
+from hostsvc_client import _base, errors
+from hostsvc_client._base import Call, Options, prepare, result_of
 from hostsvc_client._decode import decoder
 
 if TYPE_CHECKING:
@@ -34,25 +23,25 @@ if TYPE_CHECKING:
     from hostsvc_client._async_http import AsyncHttp
 
 T = TypeVar("T")
-Fetch = Callable[[str], Awaitable["tuple[list[T], str | None]"]]
 
 
 class AsyncPages(Generic[T]):
     """A list, fetched page by page while it is iterated."""
 
-    def __init__(self, fetch: Fetch[T]) -> None:
-        self._fetch = fetch
+    def __init__(self, client: AsyncClient, call: Call) -> None:
+        self._client, self._call = client, call
 
     async def __aiter__(self) -> AsyncIterator[T]:
-        query: str | None = ""
-        while query is not None:
-            items, query = await self._fetch(query)
-            for item in items:
+        call: Call | None = self._call
+        while call is not None:
+            reply = await self._client._send(call)
+            for item in result_of(call, reply):
                 yield item
+            call = call.next_page(reply)
 
     async def page(self) -> list[T]:
         """Return the first page only."""
-        return (await self._fetch(""))[0]
+        return list(result_of(self._call, await self._client._send(self._call)))
 
 
 class AsyncClient:
@@ -67,7 +56,7 @@ class AsyncClient:
         """
         from hostsvc_client._async_http import AsyncHttp  # not earlier: it takes a while
 
-        self._settings = Settings.of(url, api_key, options)
+        self._settings = _base.Settings.of(url, api_key, options)
         self._http: AsyncHttp = AsyncHttp()
         self._make_resources()
 
@@ -96,27 +85,19 @@ class AsyncClient:
         return result_of(call, await self._send(call))
 
     def _pages(self, name: str, path: Sequence[object], **parts: Any) -> AsyncPages[Any]:
-        call = prepare(self._settings, name, path, **parts)
+        return AsyncPages(self, prepare(self._settings, name, path, **parts))
 
-        async def fetch(query: str) -> tuple[list[Any], str | None]:
-            reply = await self._send(call.with_query(query) if query else call)
-            return result_of(call, reply), next_page(reply)
-
-        return AsyncPages(fetch)
-
-    async def _send(self, call: Call) -> Reply:
+    async def _send(self, call: Call) -> _base.Reply:
         """Send the call until it is answered for good, or until its time is up."""
-        retries = Retries(self._settings, call)
+        retries = _base.Retries(self._settings, call)
         while True:
             try:
-                reply = await self._http.send(call, retries.timeout)
-                refusal = failure_of(reply)
-                if refusal is None or retries.has_deleted(refusal):
-                    return reply
-                failure: errors.Refused | errors.ConnectionFailed = refusal
-            except errors.ConnectionFailed as error:
-                failure = error
-            await asyncio.sleep(retries.delay_after(failure))
+                return await self._http.send(call, retries.timeout)
+            except (errors.ConnectionFailed, errors.Refused) as error:
+                if retries.has_deleted(error):
+                    return _base.Reply({}, b"")
+                delay = retries.delay_after(error)
+            await asyncio.sleep(delay)
 
     async def _events(
         self, name: str, path: Sequence[object], since: int | None = None, **parts: Any
@@ -124,13 +105,10 @@ class AsyncClient:
         """Yield events without end, each once, over as many connections as it takes."""
         from hostsvc_client.models import Event
 
-        call = prepare(self._settings, name, path, **parts).with_headers(Accept="text/event-stream")
-        failures = 0
+        call, failures = prepare(self._settings, name, path, **parts), 0
         while True:
-            position = {} if since is None else {"Last-Event-ID": str(since)}
             try:
-                frames = self._http.frames(call.with_headers(**position), self._settings.timeout)
-                async for kind, data, id_ in frames:
+                async for kind, data, id_ in self._http.frames(call, since, self._settings.timeout):
                     failures = 0
                     if kind == "reset":
                         raise errors.EventsLost(json.loads(data)["oldest"] - 1)
@@ -139,10 +117,8 @@ class AsyncClient:
                         yield decoder(Event)(json.loads(data))
                 raise errors.ConnectionFailed("the stream has ended")
             except (errors.ConnectionFailed, errors.Refused) as error:
-                if not error.is_passing:
-                    raise
                 failures += 1
-                delay = delay_after(error, failures)
+                delay = _base.delay_after(error, failures)
             await asyncio.sleep(delay)
 
 
@@ -162,9 +138,8 @@ class AsyncAgentExtras(AsyncResource):
 
     async def why(self, *, at: dt.datetime | str | None = None) -> str:
         """Return the sentence that says what the agent is doing, and why; with `at`, what was true then."""
-        answer: models.Snapshot | models.PastSupervisor
         answer = await self._client._call("get_supervisor", (self.id,), query={"at": at})
-        return answer.why or f"Its phase was {answer.phase}."
+        return str(answer.why or f"Its phase was {answer.phase}.")
 
     async def notify(self, title: str, *, priority: str = "high", idempotency_key: str | None = None) -> str:
         """Notify the agent, which wakes it unless the priority is low. Return the id of the notification."""
@@ -179,19 +154,16 @@ class AsyncRunsExtras(AsyncResource):
     """What the client adds to the operations of runs."""
 
     async def wait(self, agent: str, run: str, *, seconds: float = 3600.0) -> models.Run:
-        """Wait until a run has ended, even if the service restarts. Raise NotEnded after `seconds`."""
+        """Wait until a run has ended, even if the service restarts.
+
+        Raise NotEnded after `seconds`, or ConnectionFailed or Refused if the service is away then.
+        """
         until, answer = time.monotonic() + seconds, None
         while (left := until - time.monotonic()) > 0:
-            wait = max(1, min(MAX_WAIT_SECONDS, int(left)))
-            client = self._client.with_options(deadline=max(1.0, left - wait))
-            try:
-                answer = await client._call("get_run", (agent, run), query={"wait": wait})
-            except (errors.ConnectionFailed, errors.Refused) as error:
-                if not error.is_passing:
-                    raise
-                await asyncio.sleep(delay_after(error))
-            else:
-                if answer.ended_at is not None:
-                    ended: models.Run = answer
-                    return ended
+            wait = max(1, min(_base.MAX_WAIT_SECONDS, int(left)))
+            client = self._client.with_options(deadline=max(1.0, left - wait), max_attempts=sys.maxsize)
+            answer = await client._call("get_run", (agent, run), query={"wait": wait})
+            if answer.ended_at is not None:
+                ended: models.Run = answer
+                return ended
         raise errors.NotEnded(answer)

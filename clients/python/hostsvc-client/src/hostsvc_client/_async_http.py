@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator
 import httpx2
 
 from hostsvc_client import errors
-from hostsvc_client._base import MAX_SILENCE_SECONDS, Call, Reply, failure_of
+from hostsvc_client._base import MAX_SILENCE_SECONDS, Call, Reply, checked
 
 MAX_CONNECT_SECONDS = 10.0
 MAX_EVENT_BYTES = 16 << 20
+Frame = tuple[str, str, str]  # the type, the data and the id of an event
 NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
 
 
@@ -27,20 +28,21 @@ class AsyncHttp:
             )
         except httpx2.RequestError as error:
             raise _failure(error) from None
-        return Reply(response.status_code, response.headers, response.content)
+        return checked(response.status_code, response.headers, response.content)
 
-    async def frames(self, call: Call, timeout: float) -> AsyncIterator[tuple[str, str, str]]:
-        """Yield type, data and id of the events of one stream.
+    async def frames(self, call: Call, since: int | None, timeout: float) -> AsyncIterator[Frame]:
+        """Yield the events of one stream after a position.
 
         Raise ConnectionFailed when it breaks, Refused if there is none.
         """
+        headers = {**call.headers, "Accept": "text/event-stream"}
+        if since is not None:
+            headers["Last-Event-ID"] = str(since)
         limits = httpx2.Timeout(timeout, connect=MAX_CONNECT_SECONDS, read=MAX_SILENCE_SECONDS)
         try:
-            async with self._client.stream("GET", call.url, headers=call.headers, timeout=limits) as response:
+            async with self._client.stream("GET", call.url, headers=headers, timeout=limits) as response:
                 if response.status_code != httpx2.codes.OK:
-                    content = await response.aread()
-                    reply = Reply(response.status_code, response.headers, content)
-                    raise failure_of(reply) or errors.ServiceFailed(reply.status)
+                    checked(response.status_code, response.headers, await response.aread())
                 async for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
                     yield event.event, event.data, event.id
         except httpx2.SSEError as error:

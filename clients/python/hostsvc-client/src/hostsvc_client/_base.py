@@ -12,8 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from hostsvc_client import errors
 from hostsvc_client._decode import decoder, wire_name
-from hostsvc_client._operation import Operation
-from hostsvc_client._operations import OPERATIONS
+from hostsvc_client._operations import OPERATIONS, Operation
 
 VERSION = "0.3.0.dev0"
 Upload = tuple[str, bytes, str]
@@ -56,13 +55,15 @@ class Settings:
     @classmethod
     def of(cls, url: str | None, api_key: str | None, options: Options) -> "Settings":
         """Complete the settings from HOSTSVC_URL and HOSTSVC_API_KEY."""
-        url = url or os.environ.get("HOSTSVC_URL") or "http://127.0.0.1:8080"
-        if urlsplit(url).scheme not in ("http", "https"):
-            raise ValueError(f"the url must begin with http:// or https://, got {url!r}")
+        url = (url or os.environ.get("HOSTSVC_URL") or "http://127.0.0.1:8080").strip().rstrip("/")
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        if not is_usable or "@" in parts.netloc or parts.query or parts.fragment:  # not shown: a password
+            raise ValueError("the url must be http:// or https:// and a host, perhaps with a port and a path")
         if "authorization" not in options:
             key = os.environ.get("HOSTSVC_API_KEY") if api_key is None else api_key
             options = {**options, "authorization": f"Bearer {key.strip()}" if key else ""}
-        return cls(url.rstrip("/"), **options)
+        return cls(url, **options)
 
 
 @dataclass(frozen=True)
@@ -75,24 +76,23 @@ class Call:
     headers: dict[str, str] = field(repr=False)
     content: dict[str, Any]
     """The body, as arguments of the library."""
-    sent: frozenset[str]
-    """The names of the fields of the body."""
+    secrets: tuple[str, ...]
+    """The fields of the answer with a secret that the service makes."""
     extra_seconds: float
     """How long the service may wait before it answers."""
 
-    def with_query(self, query: str) -> "Call":
-        """Return the call for another page."""
-        return replace(self, url=f"{self.url.partition('?')[0]}?{query}")
-
-    def with_headers(self, **headers: str) -> "Call":
-        return replace(self, headers={**self.headers, **headers})
+    def next_page(self, reply: "Reply") -> "Call | None":
+        """Return the call for the page after this one. The address in the answer may be that of a proxy."""
+        link = reply.headers.get("link", "")
+        if 'rel="next"' not in link:
+            return None
+        return replace(self, url=f"{self.url.partition('?')[0]}?{urlsplit(link[1 : link.index('>')]).query}")
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the service answered."""
+    """What the service answered to a request that it did not refuse."""
 
-    status: int
     headers: Mapping[str, str]
     content: bytes
 
@@ -112,22 +112,20 @@ def prepare(
     operation = OPERATIONS[name]
     names = map(_segment, path)
     segments = [next(names) if part[:1] == "{" else part for part in operation.path.split("/")]
-    pairs = [(key, one) for key, value in (query or {}).items() for one in _query_values(value)]
-    if operation.is_paged and (query or {}).get("limit") is None:
-        pairs.append(("limit", str(PAGE)))
-    url = settings.url + "/".join(segments) + (f"?{urlencode(pairs)}" if pairs else "")
+    given = {key: value for key, value in (query or {}).items() if value is not None}
+    asked = {"limit": PAGE, **given} if operation.is_paged else given
+    parameters = urlencode({key: _texts(value) for key, value in asked.items()}, doseq=True)
+    url = settings.url + "/".join(segments) + (f"?{parameters}" if parameters else "")
     headers = {**COMMON_HEADERS}
     if settings.authorization:
         headers["Authorization"] = settings.authorization
     if organization or settings.organization:
         headers["X-Organization"] = str(organization or settings.organization)
     if operation.takes_key:
-        headers["Idempotency-Key"] = idempotency_key or os.urandom(16).hex()
+        headers["Idempotency-Key"] = os.urandom(16).hex() if idempotency_key is None else idempotency_key
     for header, value in headers.items():
-        if not (value.isascii() and value.isprintable()):
-            raise ValueError(
-                f"{header} may only have printable ASCII characters"
-            )  # not which: it may be a key
+        if not (value.isascii() and value.isprintable()):  # the message keeps it back: it may be a key
+            raise ValueError(f"{header} may only have printable ASCII characters")
     if isinstance(body, Mapping):
         body = {wire_name(key): value for key, value in body.items()}
     content: dict[str, Any] = {}
@@ -137,28 +135,26 @@ def prepare(
     elif body is not None:
         headers["Content-Type"] = "application/json"
         content = {"content": json.dumps(body, default=_plain).encode()}
-    sent = frozenset(body if isinstance(body, Mapping) else ())
-    return Call(name, operation, url, headers, content, sent, float((query or {}).get("wait") or 0))
+    secrets = tuple(one for one in operation.secrets if one not in (body or {}))
+    return Call(name, operation, url, headers, content, secrets, float(given.get("wait", 0)))
 
 
 def _segment(name: object) -> str:
     """Return how an id is written in a path. Raise ValueError if it would lead to another operation."""
-    if str(name) in ("", ".", ".."):
+    if name is None or str(name) in ("", ".", ".."):
         raise ValueError(f"{name!r} is not an id")
     return quote(str(name), safe="")
 
 
-def _query_values(value: Any) -> list[str]:
-    if isinstance(value, list | tuple | set | frozenset):
-        return [text for one in value for text in _query_values(one)]
-    return [] if value is None else [_text(value)]
+def _texts(value: Any) -> list[str]:
+    return [*map(_text, value if isinstance(value, list | tuple | set | frozenset) else [value])]
 
 
 def _text(value: Any) -> str:
     """Return how a value is written in a query or a form."""
-    if value is None or isinstance(value, str):
-        return str(value or "")
-    return _plain(value) if isinstance(value, dt.date) else json.dumps(value, default=_plain)
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, default=_plain).strip('"')
 
 
 def _plain(value: Any) -> str:
@@ -168,16 +164,16 @@ def _plain(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} cannot be sent")
 
 
-def failure_of(reply: Reply) -> errors.Refused | None:
-    """Return the error that an answer stands for; None if it is a success."""
-    if reply.status < 300:
-        return None
+def checked(status: int, headers: Mapping[str, str], content: bytes) -> Reply:
+    """Return the answer. Raise the error that it stands for."""
+    if status < 300:
+        return Reply(headers, content)
     try:
-        body = json.loads(reply.content)
+        body = json.loads(content)
     except ValueError:
-        body = reply.content.decode(errors="replace")[:1000]
-    after = _retry_after(reply.headers.get("retry-after"))
-    return errors.refusal(reply.status, body, reply.headers.get("x-request-id", ""), after)
+        body = content.decode(errors="replace")[:1000]
+    after = _retry_after(headers.get("retry-after"))
+    raise errors.refusal(status, body, headers.get("x-request-id", ""), after)
 
 
 def _retry_after(text: str | None) -> float | None:
@@ -206,56 +202,49 @@ def result_of(call: Call, reply: Reply) -> Any:
     except ValueError:
         raise errors.HostsvcError(f"no hostsvc service answers at {call.url}") from None
     answer = decoder(kind)(received)
-    if "idempotency-replayed" in reply.headers:
-        secrets = (name for name in call.operation.secrets if name not in call.sent)
-        if lost := tuple(name for name in secrets if getattr(answer, name) is None):
-            raise errors.SecretLost(lost, answer)
+    lost = tuple(name for name in call.secrets if getattr(answer, name) is None)
+    if lost and "idempotency-replayed" in reply.headers:
+        raise errors.SecretLost(lost, answer)
     return answer
 
 
-def next_page(reply: Reply) -> str | None:
-    """Return the query of the next page, if there is one. The address before it may be that of a proxy."""
-    link = reply.headers.get("link", "")
-    return urlsplit(link[1 : link.index(">")]).query if 'rel="next"' in link else None
-
-
 def delay_after(failure: errors.Refused | errors.ConnectionFailed, failures: int = 1) -> float:
-    """Return how long to wait after so many failures in a row, with jitter, or what the last one asks for."""
+    """Return the seconds to wait after so many failures in a row, with jitter, or what the last one asks for.
+
+    Raise the failure if the same request would fail again.
+    """
+    if not failure.is_passing:
+        raise failure
     longest = min(MAX_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(failures - 1, 10))
     return max(longest * random.uniform(0.5, 1.0), failure.retry_after or 0)  # noqa: S311
 
 
-@dataclass
 class Retries:
     """How often a call was tried, and how much longer it may be."""
 
-    settings: Settings
-    call: Call
-    attempts: int = 0
-    may_be_done: bool = False  # whether an attempt may have had its effect
-    began: float = field(default_factory=time.monotonic)
-
-    @property
-    def left(self) -> float:
-        """Return the seconds until the deadline."""
-        return self.began + self.settings.deadline + self.call.extra_seconds - time.monotonic()
+    def __init__(self, settings: Settings, call: Call) -> None:
+        self.settings, self.call = settings, call
+        self.attempts, self.may_be_done = 0, False  # whether an attempt may have had its effect
+        self.until = time.monotonic() + settings.deadline + call.extra_seconds
 
     @property
     def timeout(self) -> float:
         """Return how long the next attempt may take."""
-        return max(0.001, min(self.settings.timeout + self.call.extra_seconds, self.left))
+        left = self.until - time.monotonic()
+        return max(0.001, min(self.settings.timeout + self.call.extra_seconds, left))
 
     def delay_after(self, failure: errors.Refused | errors.ConnectionFailed) -> float:
         """Return the seconds to wait before the next attempt. Raise the failure if there is none."""
         self.attempts += 1
         self.may_be_done |= failure.is_sent
         delay = delay_after(failure, self.attempts)
-        may_repeat = failure.is_passing and (self.call.operation.is_repeatable or not failure.is_sent)
-        if not may_repeat or delay > self.left or self.attempts >= self.settings.max_attempts:
+        may_repeat = self.call.operation.is_repeatable or not failure.is_sent
+        is_last = self.attempts >= self.settings.max_attempts or time.monotonic() + delay > self.until
+        if is_last or not may_repeat:
             raise failure
         return delay
 
-    def has_deleted(self, failure: errors.Refused) -> bool:
+    def has_deleted(self, failure: errors.HostsvcError) -> bool:
         """Return whether a DELETE finds nothing because an earlier attempt has deleted it."""
         is_deletion = self.call.operation.method == "DELETE"
         return is_deletion and self.may_be_done and isinstance(failure, errors.NotFound)

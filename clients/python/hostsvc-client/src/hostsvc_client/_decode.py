@@ -32,8 +32,7 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of the service, with the fields that this version does not know."""
-        received: dict[str, Any] = self.__dict__["_received"]
-        return received
+        return dict(self.__dict__["_received"])
 
     @property
     def unknown(self) -> dict[str, Any]:
@@ -67,22 +66,16 @@ def decoder(kind: Any) -> Decoder:
 
 def _dataclass_decoder(kind: Any) -> Decoder:
     hints = get_type_hints(kind)
-
-    @cache
-    def decoders() -> list[
-        tuple[str, str, Decoder]
-    ]:  # not before the first use, as a type may contain itself
-        return [(field.name, wire_name(field.name), decoder(hints[field.name])) for field in fields(kind)]
+    names = [(field.name, wire_name(field.name)) for field in fields(kind)]
 
     def decode(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
         answer = object.__new__(kind)
-        values = {
-            name: None if value.get(wire) is None else convert(value[wire])
-            for name, wire, convert in decoders()
-        }
-        answer.__dict__.update(values, _received=value)
+        for name, wire in names:
+            convert = decoder(hints[name])  # not earlier: a type may contain itself
+            answer.__dict__[name] = None if value.get(wire) is None else convert(value[wire])
+        answer.__dict__["_received"] = value
         return answer
 
     return decode

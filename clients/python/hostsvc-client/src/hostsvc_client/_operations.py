@@ -3,9 +3,19 @@
 Written by `make client` from the API document; do not edit.
 """
 
-from typing import Any, Mapping
+from typing import Any, Mapping, NamedTuple
 
-from hostsvc_client._operation import Operation
+
+class Operation(NamedTuple):
+    """Where an operation of the API is, and how it may be called."""
+
+    method: str
+    path: str
+    is_repeatable: bool = False
+    takes_key: bool = False
+    is_paged: bool = False
+    secrets: tuple[str, ...] = ()
+
 
 OPERATIONS: Mapping[str, Operation] = {
     "sign_up": Operation("POST", "/api/organizations/auth/signup/"),

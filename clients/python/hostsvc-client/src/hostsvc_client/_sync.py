@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
-from collections.abc import Generator, Iterator, Callable, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from hostsvc_client import errors
-from hostsvc_client._base import (
-    MAX_WAIT_SECONDS,
-    Call,
-    Options,
-    Reply,
-    Retries,
-    Settings,
-    delay_after,
-    failure_of,
-    next_page,
-    prepare,
-    result_of,
-)
+from hostsvc_client import _base, errors
+from hostsvc_client._base import Call, Options, prepare, result_of
 from hostsvc_client._decode import decoder
 
 if TYPE_CHECKING:
@@ -33,25 +22,25 @@ if TYPE_CHECKING:
     from hostsvc_client._sync_http import Http
 
 T = TypeVar("T")
-Fetch = Callable[[str], "tuple[list[T], str | None]"]
 
 
 class Pages(Generic[T]):
     """A list, fetched page by page while it is iterated."""
 
-    def __init__(self, fetch: Fetch[T]) -> None:
-        self._fetch = fetch
+    def __init__(self, client: Client, call: Call) -> None:
+        self._client, self._call = client, call
 
     def __iter__(self) -> Iterator[T]:
-        query: str | None = ""
-        while query is not None:
-            items, query = self._fetch(query)
-            for item in items:
+        call: Call | None = self._call
+        while call is not None:
+            reply = self._client._send(call)
+            for item in result_of(call, reply):
                 yield item
+            call = call.next_page(reply)
 
     def page(self) -> list[T]:
         """Return the first page only."""
-        return (self._fetch(""))[0]
+        return list(result_of(self._call, self._client._send(self._call)))
 
 
 class Client:
@@ -66,7 +55,7 @@ class Client:
         """
         from hostsvc_client._sync_http import Http  # not earlier: it takes a while
 
-        self._settings = Settings.of(url, api_key, options)
+        self._settings = _base.Settings.of(url, api_key, options)
         self._http: Http = Http()
         self._make_resources()
 
@@ -95,27 +84,19 @@ class Client:
         return result_of(call, self._send(call))
 
     def _pages(self, name: str, path: Sequence[object], **parts: Any) -> Pages[Any]:
-        call = prepare(self._settings, name, path, **parts)
+        return Pages(self, prepare(self._settings, name, path, **parts))
 
-        def fetch(query: str) -> tuple[list[Any], str | None]:
-            reply = self._send(call.with_query(query) if query else call)
-            return result_of(call, reply), next_page(reply)
-
-        return Pages(fetch)
-
-    def _send(self, call: Call) -> Reply:
+    def _send(self, call: Call) -> _base.Reply:
         """Send the call until it is answered for good, or until its time is up."""
-        retries = Retries(self._settings, call)
+        retries = _base.Retries(self._settings, call)
         while True:
             try:
-                reply = self._http.send(call, retries.timeout)
-                refusal = failure_of(reply)
-                if refusal is None or retries.has_deleted(refusal):
-                    return reply
-                failure: errors.Refused | errors.ConnectionFailed = refusal
-            except errors.ConnectionFailed as error:
-                failure = error
-            time.sleep(retries.delay_after(failure))
+                return self._http.send(call, retries.timeout)
+            except (errors.ConnectionFailed, errors.Refused) as error:
+                if retries.has_deleted(error):
+                    return _base.Reply({}, b"")
+                delay = retries.delay_after(error)
+            time.sleep(delay)
 
     def _events(
         self, name: str, path: Sequence[object], since: int | None = None, **parts: Any
@@ -123,13 +104,10 @@ class Client:
         """Yield events without end, each once, over as many connections as it takes."""
         from hostsvc_client.models import Event
 
-        call = prepare(self._settings, name, path, **parts).with_headers(Accept="text/event-stream")
-        failures = 0
+        call, failures = prepare(self._settings, name, path, **parts), 0
         while True:
-            position = {} if since is None else {"Last-Event-ID": str(since)}
             try:
-                frames = self._http.frames(call.with_headers(**position), self._settings.timeout)
-                for kind, data, id_ in frames:
+                for kind, data, id_ in self._http.frames(call, since, self._settings.timeout):
                     failures = 0
                     if kind == "reset":
                         raise errors.EventsLost(json.loads(data)["oldest"] - 1)
@@ -138,10 +116,8 @@ class Client:
                         yield decoder(Event)(json.loads(data))
                 raise errors.ConnectionFailed("the stream has ended")
             except (errors.ConnectionFailed, errors.Refused) as error:
-                if not error.is_passing:
-                    raise
                 failures += 1
-                delay = delay_after(error, failures)
+                delay = _base.delay_after(error, failures)
             time.sleep(delay)
 
 
@@ -161,9 +137,8 @@ class AgentExtras(Resource):
 
     def why(self, *, at: dt.datetime | str | None = None) -> str:
         """Return the sentence that says what the agent is doing, and why; with `at`, what was true then."""
-        answer: models.Snapshot | models.PastSupervisor
         answer = self._client._call("get_supervisor", (self.id,), query={"at": at})
-        return answer.why or f"Its phase was {answer.phase}."
+        return str(answer.why or f"Its phase was {answer.phase}.")
 
     def notify(self, title: str, *, priority: str = "high", idempotency_key: str | None = None) -> str:
         """Notify the agent, which wakes it unless the priority is low. Return the id of the notification."""
@@ -176,19 +151,16 @@ class RunsExtras(Resource):
     """What the client adds to the operations of runs."""
 
     def wait(self, agent: str, run: str, *, seconds: float = 3600.0) -> models.Run:
-        """Wait until a run has ended, even if the service restarts. Raise NotEnded after `seconds`."""
+        """Wait until a run has ended, even if the service restarts.
+
+        Raise NotEnded after `seconds`, or ConnectionFailed or Refused if the service is away then.
+        """
         until, answer = time.monotonic() + seconds, None
         while (left := until - time.monotonic()) > 0:
-            wait = max(1, min(MAX_WAIT_SECONDS, int(left)))
-            client = self._client.with_options(deadline=max(1.0, left - wait))
-            try:
-                answer = client._call("get_run", (agent, run), query={"wait": wait})
-            except (errors.ConnectionFailed, errors.Refused) as error:
-                if not error.is_passing:
-                    raise
-                time.sleep(delay_after(error))
-            else:
-                if answer.ended_at is not None:
-                    ended: models.Run = answer
-                    return ended
+            wait = max(1, min(_base.MAX_WAIT_SECONDS, int(left)))
+            client = self._client.with_options(deadline=max(1.0, left - wait), max_attempts=sys.maxsize)
+            answer = client._call("get_run", (agent, run), query={"wait": wait})
+            if answer.ended_at is not None:
+                ended: models.Run = answer
+                return ended
         raise errors.NotEnded(answer)

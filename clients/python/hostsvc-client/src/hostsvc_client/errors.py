@@ -81,9 +81,8 @@ class Refused(HostsvcError):
         return error if isinstance(error, dict) else {}
 
     def __str__(self) -> str:
-        return (
-            f"{self.status}: {' '.join(filter(None, (self.detail, _flat(self.fields)))) or 'no explanation'}"
-        )
+        explanation = " ".join(filter(None, (self.detail, _flat(self.fields))))
+        return f"{self.status}: {explanation or 'no explanation'}"
 
 
 def _flat(messages: Any) -> str:

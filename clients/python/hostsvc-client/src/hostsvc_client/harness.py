@@ -22,8 +22,6 @@ from typing import Any
 from hostsvc_client._sync_api import AgentHandle, Hostsvc
 from hostsvc_client.errors import Refused
 
-UNCLEARED = "uncleared_high_priority"
-
 
 @dataclass(frozen=True)
 class Run:
@@ -67,7 +65,7 @@ class Run:
         try:
             self.tool("sleep", **arguments)
         except Refused as refusal:
-            if refusal.code != UNCLEARED:
+            if refusal.code != "uncleared_high_priority":
                 raise
             return False
         return True
