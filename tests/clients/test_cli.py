@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hostsvc_client import Hostsvc, cli
+from hostsvc_client import Hostsvc, cli, manifest
 from hostsvc_client.cli import REFUSED, main
 
 from tests.clients.process import Service
@@ -74,11 +74,27 @@ def test_exit_codes_tell_what_went_wrong(hs: Hs, shared: Service, agent: str) ->
     assert hs("trace", "00000000-0000-4000-8000-000000000000", code=1).output == "hs: 404: Not found.\n"
     assert "No such option" in hs("agents", "--colour", code=2).output
     assert "named 'Nobody'" in hs("why", "Nobody", code=1).output
-    assert "must begin with http" in hs("--url", "ftp://x", "--key", "k", "agents", code=2).output
+    assert "must be http" in hs("--url", "ftp://x", "--key", "k", "agents", code=2).output
     assert "-1 is not in the range" in hs("agents", "--limit", "-1", code=2).output
     assert "401" in hs("--url", shared.url, "--key", "hsk_wrong", "agents", code=REFUSED).output
     refused = hs("approve", "0198c0de-0000-7000-8000-000000000000", "--deny", "--answer", "yes", code=2)
     assert "exclude each other" in refused.output
+
+
+def test_awaited_run_that_does_not_begin_ends_badly(hs: Hs, agent: str, hostsvc: Hostsvc) -> None:
+    hostsvc.agents.change(hostsvc.agents.list(name=agent).page()[0].id, paused=True)
+    assert hs("run", agent).output == "paused\n"
+    assert hs("run", agent, "--wait", code=4).output == "paused\n"
+
+
+def test_exported_names_and_texts_keep_each_character(hs: Hs, hostsvc: Hostsvc, tmp_path: Path) -> None:
+    text = "10\u00a0km \u202e \U0001f469\u200d\U0001f680 \x85 \u2028 \ufeff no: #1 'x' \"y\" {z}\ttab"
+    made = hostsvc.agents.create(name=f"- {text}", model="builtin/inbox", system_prompt=f"{text}\n  {text}")
+    file = tmp_path / "all.yaml"
+    file.write_text(hs("export").output)
+    assert hs("apply", str(file)).output == "nothing to change\n"
+    assert f"- {text}" in manifest.load(file.read_text())["agents"]
+    hostsvc.agents.delete(made.id)
 
 
 def test_agents_beyond_the_limit_are_announced(hs: Hs, agent: str, hostsvc: Hostsvc) -> None:

@@ -80,6 +80,8 @@ def test_applied_file_is_exported_and_applied_without_changes(
     exported = dump(export(organization))
     assert changes(organization, exported) == []
     assert dump(export(organization)) == exported
+    monkeypatch.delenv("SIGNING_SECRET")  # of what is there, no secret is written
+    assert changes(organization, FILE) == []
     assert "known to us" not in exported
     assert "whsec_" not in exported
     assert organization.templates.list().page()[0].tool_call_secret == "known to us"
@@ -123,18 +125,23 @@ def test_only_what_differs_is_changed(organization: Hostsvc) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("agents: {Ada: {modell: x}}", "agents have no modell"),
+        ("agents: {Ada: {modell: x}}", "agents.Ada: no field modell; there are template, parent"),
         ("agent: {}", "not agent"),
         ("agents: [Ada]", "must be names"),
-        ("agents: {No: {model: builtin/inbox}}", "YAML takes for False"),
-        ("agents: {Ada: {schedules: [morning]}}", "schedules must be names"),
+        ("agents: {No: {model: builtin/inbox}}", "agents: write the name False in quotes"),
+        ('agents: {" Ada": {}}', "without spaces around it"),
+        ("agents: {Ada: {schedules: [morning]}}", "agents.Ada.schedules must be names"),
+        ("agents: {Ada: {schedules: {noon: {titel: x}}}}", "agents.Ada.schedules.noon: no field titel"),
         ("agents: {Ada: {template: 7}}", "there is no '7' among the templates"),
         ("agents: {Ada: {parent: [Bo]}}", "there is no 'Bo' among the agents"),
         ("agents: {", "expected the node content"),
-        ("templates: {Support: {tool_call_secret: $NOT_SET}}", "is not set"),
+        (
+            "templates: {Clerk: {tool_call_secret: $NOPE}}",
+            "templates.Clerk: the environment variable NOPE is",
+        ),
         ("agents: {Ada: {template: Nothing}}", "there is no 'Nothing' among the templates"),
         ("agents: {A: {parent: B}, B: {parent: A}}", "make a cycle"),
-        ("agents: {Ada: {model: builtin/inbox}}\nhooks: {Pulls: {titel: x}}", "hooks have no titel"),
+        ("agents: {Ada: {model: builtin/inbox}}\nhooks: {Pulls: {titel: x}}", "hooks.Pulls: no field titel"),
     ],
 )
 def test_mistakes_are_named_before_anything_changes(organization: Hostsvc, text: str, message: str) -> None:
@@ -166,3 +173,10 @@ def test_name_that_two_things_have_is_refused(organization: Hostsvc) -> None:
     with pytest.raises(ManifestError, match="two of the agents are named 'Ada'"):
         changes(organization, "agents: {Ada: {tags: [a]}}")
     assert changes(organization, "agents: {Bo: {model: builtin/inbox}}") == ["create agent Bo"]
+
+
+def test_refusal_of_the_service_names_the_place_in_the_file(organization: Hostsvc) -> None:
+    text = "agents: {Ada: {model: builtin/inbox, schedules: {noon: {title: Eat, cron: 0 99 * * *}}}}"
+    with pytest.raises(ManifestError, match=r"^agents\.Ada\.schedules\.noon: 400: cron: "):
+        changes(organization, text)
+    assert changes(organization, text, is_dry_run=True) == ["create schedule noon"]

@@ -10,12 +10,13 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from functools import wraps
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 try:
@@ -25,16 +26,12 @@ try:
 except ImportError:
     sys.exit('hs needs two more packages: pip install "hostsvc-client[cli]"')
 
-from hostsvc_client import errors
+from hostsvc_client import errors, models
 from hostsvc_client._decode import Answer
 from hostsvc_client._sync_api import AgentHandle, Hostsvc
 
-if TYPE_CHECKING:
-    from hostsvc_client import models
-
 REFUSED, NO_ANSWER, ENDED_BADLY, INTERRUPTED = 1, 3, 4, 130
 KEYRING = "hostsvc"
-AGENT_COLUMNS = ("agent", "name", "phase", "cost_today_usd", "uncleared_high", "why")
 
 
 def credentials_file() -> Path:
@@ -53,12 +50,10 @@ def keyring_or_none() -> Any:
 
 def stored() -> dict[str, str]:
     """Return what `hs login` has stored."""
-    try:
-        found: dict[str, str] = json.loads(credentials_file().read_text())
-    except (OSError, ValueError):
-        return {}
-    keyring = keyring_or_none()
-    if "key" not in found and keyring:
+    found: dict[str, str] = {}
+    with suppress(OSError, ValueError):
+        found = json.loads(credentials_file().read_text())
+    if "key" not in found and "url" in found and (keyring := keyring_or_none()):
         found["key"] = keyring.get_password(KEYRING, found["url"]) or ""
     return found
 
@@ -75,30 +70,43 @@ def store(url: str, key: str) -> str:
     return "the keyring" if keyring else str(path)
 
 
+@dataclass
 class Session:
-    """The options that all commands share, and what they print."""
+    """The options that all commands share, the client, and what is printed."""
 
-    def __init__(self, url: str | None, key: str | None, is_json: bool) -> None:
-        self.url, self.key, self.is_json = url, key, is_json
+    url: str | None
+    key: str | None
+    is_json: bool
 
+    @cached_property
     def client(self) -> Hostsvc:
+        """A client that is open until the command ends."""
         found = {} if self.url and self.key else stored()
         key = self.key or (found.get("key") if self.url in (None, found.get("url")) else None)
         if not key:
             raise click.UsageError("there is no API key: run `hs login`, or set HOSTSVC_API_KEY")
-        return Hostsvc(self.url or found.get("url"), key)
+        return click.get_current_context().with_resource(Hostsvc(self.url or found.get("url"), key))
+
+    def agent(self, agent: str) -> AgentHandle:
+        """Return the agent with this id or name."""
+        with suppress(ValueError):
+            return self.client.agent(str(UUID(agent)))
+        found = self.client.agents.list(name=agent, limit=2).page()
+        if len(found) == 1:
+            return self.client.agent(found[0])
+        number = "several agents are" if found else "no agent is"
+        raise errors.HostsvcError(f"{number} named {agent!r}: give its id")
 
     def show(self, answer: Any, text: str) -> None:
         """Print an answer as JSON, if so asked, or else the text."""
-        lines = "\n".join(map(printable, text.split("\n")))
-        click.echo(json.dumps(plain(answer), ensure_ascii=False, indent=2) if self.is_json else lines)
+        as_json = json.dumps(answer, default=Answer.to_dict, ensure_ascii=False, indent=2)
+        click.echo(as_json if self.is_json else "\n".join(map(printable, text.split("\n"))))
 
     def table(self, answers: Sequence[Any], *columns: str) -> None:
         """Print answers in columns."""
-        rows = [[cell(getattr(answer, column)) for column in columns] for answer in answers]
-        widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in [[*columns], *rows]]
-        self.show(answers, "\n".join(lines))
+        rows = [columns, *([cell(getattr(answer, column)) for column in columns] for answer in answers)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        self.show(answers, "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows))
 
 
 def cell(value: Any) -> str:
@@ -111,44 +119,28 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else " " for one in text)
 
 
-def plain(answer: Any) -> Any:
-    if isinstance(answer, Answer):
-        return answer.to_dict()
-    return [plain(one) for one in answer] if isinstance(answer, list) else answer
+class Commands(click.Group):
+    """Commands that end with a sentence and an exit code instead of a traceback."""
 
-
-@contextmanager
-def explained() -> Iterator[None]:
-    """End with a sentence and an exit code instead of a traceback."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
-    except ValueError as error:  # an address, an id or a file that cannot be one
-        raise click.UsageError(str(error)) from None
-    except errors.HostsvcError as error:
-        click.echo(f"hs: {printable(str(error))}", err=True)
-        raise SystemExit(NO_ANSWER if isinstance(error, errors.ConnectionFailed) else REFUSED) from None
-
-
-def command(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Pass the session and an open client to a command."""
-
-    @click.pass_obj
-    @wraps(function)
-    def run(session: Session, /, **arguments: Any) -> Any:
-        with explained(), session.client() as client:
-            return function(session, client, **arguments)
-
-    return run
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise SystemExit(INTERRUPTED) from None
+        except ValueError as error:  # an address, an id or a file that cannot be one
+            raise click.UsageError(str(error)) from None
+        except errors.HostsvcError as error:
+            click.echo(f"hs: {printable(str(error))}", err=True)
+            raise SystemExit(NO_ANSWER if isinstance(error, errors.ConnectionFailed) else REFUSED) from None
 
 
 def complete_agent(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of agents that begin like this."""
     root = context.find_root().params
     session = Session(root.get("url"), root.get("key"), is_json=False)
-    with suppress(click.UsageError, errors.HostsvcError, ValueError), session.client() as client:
-        found = client.with_options(deadline=2.0).agents.list(search=incomplete, limit=50).page()
+    with suppress(click.UsageError, errors.HostsvcError, ValueError), context:
+        client = session.client.with_options(deadline=2.0)
+        found = client.agents.list(search=incomplete or None, limit=50).page()
         return [agent.name for agent in found if agent.name.lower().startswith(incomplete.lower())]
     return []
 
@@ -156,20 +148,7 @@ def complete_agent(context: click.Context, _: click.Parameter, incomplete: str) 
 agent_argument = click.argument("agent", shell_complete=complete_agent)
 
 
-def agent_of(client: Hostsvc, agent: str) -> AgentHandle:
-    """Return the agent with this id or name."""
-    try:
-        return client.agent(str(UUID(agent)))
-    except ValueError:
-        found = client.agents.list(name=agent, limit=2).page()
-    if len(found) == 1:
-        return client.agent(found[0])
-    raise errors.HostsvcError(
-        f"{'several agents are' if found else 'no agent is'} named {agent!r}: give its id"
-    )
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--url", envvar="HOSTSVC_URL", help="The address of the service.")
 @click.option("--key", envvar="HOSTSVC_API_KEY", help="An API key.")
 @click.option("--json", "is_json", is_flag=True, help="Print what the service answers, as JSON.")
@@ -180,95 +159,91 @@ def main(context: click.Context, url: str | None, key: str | None, is_json: bool
     context.obj = Session(url, key, is_json)
 
 
-@main.command()
-@click.pass_obj
+def command(function: Callable[..., Any]) -> click.Command:
+    """Return the command that calls this function with the session."""
+    return main.command()(click.pass_obj(function))
+
+
+@command
 def login(session: Session) -> None:
     """Store the address and an API key, in the keyring or in a file that only you can read."""
     url = session.url or click.prompt("Address of the service", default="http://127.0.0.1:8080")
     key = session.key or click.prompt("API key", hide_input=True)
-    with explained(), Hostsvc(url, key) as client:
+    with Hostsvc(url, key, max_attempts=1) as client:
         caller = client.auth.me()
-    where = store(url, key)
-    session.show(caller, f"Logged in. The key is in {where}.")
+    session.show(caller, f"Logged in. The key is in {store(url, key)}.")
 
 
-@main.command()
+@command
 @click.option("--tag", multiple=True, help="Only agents with this tag; repeat it for several.")
 @click.option("--search", help="Only agents whose name contains this.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True)
-@command
-def agents(session: Session, client: Hostsvc, limit: int, **filters: Any) -> None:
+def agents(session: Session, limit: int, **filters: Any) -> None:
     """List agents, what they do, and why."""
-    rows = client.supervisors.list(limit=min(limit, 200), **filters)
-    found = list(islice(rows, limit + 1))
-    session.table(found[:limit], *AGENT_COLUMNS)
+    found = list(islice(session.client.supervisors.list(limit=min(limit, 200), **filters), limit + 1))
+    session.table(found[:limit], "agent", "name", "phase", "cost_today_usd", "uncleared_high", "why")
     if len(found) > limit:
         click.echo(f"only the first {limit} are shown: --limit shows more", err=True)
 
 
-@main.command()
+@command
 @agent_argument
 @click.option("--at", help="What was true at this moment, such as 2026-11-20T03:00.")
-@command
-def why(session: Session, client: Hostsvc, agent: str, at: str | None) -> None:
+def why(session: Session, agent: str, at: str | None) -> None:
     """Say what an agent is doing, and why."""
-    answer = agent_of(client, agent).supervisor(at=at)
+    answer = session.agent(agent).supervisor(at=at)
     session.show(answer, answer.why or str(answer.phase))
 
 
-@main.command()
+@command
 @agent_argument
 @click.argument("title")
 @click.option("--body", default="", help="Details.")
 @click.option("--low", is_flag=True, help="Do not wake the agent.")
 @click.option("--idempotency-key", help="A second call with the same key has no second effect.")
-@command
-def notify(session: Session, client: Hostsvc, agent: str, low: bool, **fields: Any) -> None:
+def notify(session: Session, agent: str, low: bool, **fields: Any) -> None:
     """Put a notification into the queue of an agent."""
-    id_ = agent_of(client, agent).id
-    answer = client.notifications.create(agent=id_, priority="low" if low else "high", **fields)
+    id_ = session.agent(agent).id
+    answer = session.client.notifications.create(agent=id_, priority="low" if low else "high", **fields)
     session.show(answer, answer.id)
 
 
-@main.command()
-@agent_argument
-@click.option("--wait", "waits", is_flag=True, help="Wait until the run has ended; exit with 4 if it failed.")
-@click.option("--seconds", default=3600.0, show_default=True, help="How long to wait.")
 @command
-def run(session: Session, client: Hostsvc, agent: str, waits: bool, seconds: float) -> None:
+@agent_argument
+@click.option("--wait", "waits", is_flag=True, help="Wait for its end; exit with 4 unless it ended well.")
+@click.option("--seconds", default=3600.0, show_default=True, help="How long to wait.")
+def run(session: Session, agent: str, waits: bool, seconds: float) -> None:
     """Start a run of an agent."""
-    handle = agent_of(client, agent)
+    handle = session.agent(agent)
     answer = handle.run()
     if not waits or answer.run is None:
         session.show(answer, f"{answer.status} {answer.run or ''}".rstrip())
-        return
-    ended = client.runs.wait(handle.id, answer.run, seconds=seconds)
+        raise SystemExit(ENDED_BADLY if waits else 0)
+    ended = session.client.runs.wait(handle.id, answer.run, seconds=seconds)
     session.show(ended, f"{ended.id} {ended.outcome} {ended.error or ended.output}".rstrip())
     if ended.outcome not in ("slept", "ended"):
         raise SystemExit(ENDED_BADLY)
 
 
-@main.command()
+@command
 @click.argument("agent", required=False, shell_complete=complete_agent)
 @click.option("--type", multiple=True, help="Only events of this type, such as run.ended or run.*.")
 @click.option("--since", type=int, help="Begin after this position; 0 is the oldest event.")
 @click.option("--count", type=click.IntRange(0), help="End after so many events.")
-@command
-def tail(session: Session, client: Hostsvc, agent: str | None, count: int | None, **options: Any) -> None:
+def tail(session: Session, agent: str | None, count: int | None, **options: Any) -> None:
     """Follow what happens to one agent or to all, until interrupted."""
-    source = agent_of(client, agent) if agent else client
+    source = session.agent(agent) if agent else session.client
     for event in islice(source.events(**options), count):
         data = json.dumps(event.data, ensure_ascii=False)
         text = printable(f"{cell(event.at)}  {event.type}  {event.agent or '-'}  {data}")
         click.echo(json.dumps(event.to_dict(), ensure_ascii=False) if session.is_json else text)
 
 
-@main.command()
-@click.argument("run")
 @command
-def trace(session: Session, client: Hostsvc, run: str) -> None:
+@click.argument("run")
+def trace(session: Session, run: str) -> None:
     """Draw the steps of a run, which are those of its trace, over time."""
-    answer = client.traces.waterfall(run)
+    answer = session.client.traces.waterfall(run)
     session.show(answer, "\n".join(waterfall(answer, shutil.get_terminal_size().columns)))
 
 
@@ -284,8 +259,8 @@ def waterfall(trace: models.Waterfall, width: int) -> Iterator[str]:
     ends = [start + (took or 0) for start, took in zip(spans.starts_us, spans.durations_us, strict=True)]
     first = min(spans.starts_us, default=0)
     whole = max(1, max(ends, default=0) - first)
-    times = zip(names, spans.starts_us, spans.durations_us, spans.has_errors, strict=True)
-    for name, start, took, has_error in times:
+    rows = zip(names, spans.starts_us, spans.durations_us, spans.has_errors, strict=True)
+    for name, start, took, has_error in rows:
         before = min(room - 1, (start - first) * room // whole)
         bar = max(1, min(room - before, (took or 0) * room // whole))
         mark = "x" if has_error else "█"
@@ -295,30 +270,28 @@ def waterfall(trace: models.Waterfall, width: int) -> Iterator[str]:
         yield f"… and {trace.total_spans - len(names)} more spans"
 
 
-@main.command()
+@command
 @agent_argument
 @click.argument("name")
 @click.argument("title")
 @click.option("--cron", help='When, such as "0 9 * * 1-5", in the time zone of the agent.')
 @click.option("--every", "every_seconds", type=int, help="Every so many seconds.")
 @click.option("--only-if", type=click.Choice(["always", "waiting"]), default="always")
-@command
-def schedule(session: Session, client: Hostsvc, agent: str, name: str, **fields: Any) -> None:
+def schedule(session: Session, agent: str, name: str, **fields: Any) -> None:
     """Notify an agent again and again. A schedule of the same name is replaced."""
-    answer = agent_of(client, agent).put_schedule(name, **fields)
+    answer = session.agent(agent).put_schedule(name, **fields)
     session.show(answer, answer.says)
 
 
-@main.command()
+@command
 @click.argument("approval", required=False)
 @click.option("--deny", is_flag=True)
 @click.option("--note", default="", help="What the agent is told.")
 @click.option("--answer", help="The answer to a question, as JSON or text.")
-@command
-def approve(session: Session, client: Hostsvc, approval: str | None, deny: bool, **fields: Any) -> None:
+def approve(session: Session, approval: str | None, deny: bool, **fields: Any) -> None:
     """Approve or answer what an agent asks; without an id, list what waits."""
     if approval is None:
-        waiting = list(client.approvals.list(state="pending"))
+        waiting = list(session.client.approvals.list(state="pending"))
         session.table(waiting, "id", "kind", "agent_name", "tool", "arguments", "question")
         return
     text = fields.pop("answer")
@@ -327,27 +300,26 @@ def approve(session: Session, client: Hostsvc, approval: str | None, deny: bool,
     given = {"approve": not deny} if text is None else {"answer": text}
     with suppress(ValueError, TypeError):
         given = {"answer": json.loads(text)}
-    decided = client.approvals.decide(approval, **given, **fields)
+    decided = session.client.approvals.decide(approval, **given, **fields)
     session.show(decided, str(decided.state))
 
 
-@main.command()
+@command
 @click.argument("file", type=click.File())
 @click.option("--dry-run", is_flag=True, help="Only say what would change.")
-@command
-def apply(session: Session, client: Hostsvc, file: Iterable[str], dry_run: bool) -> None:
+def apply(session: Session, file: Iterable[str], dry_run: bool) -> None:
     """Make templates, adapters, tools, agents, schedules and hooks what a YAML file says."""
     change = None
-    for change, secret in manifest.apply(client, manifest.load("".join(file)), is_dry_run=dry_run):
-        text = f"{change} (its secret: {secret})" if secret else f"{change}"
+    for change, secret in manifest.apply(session.client, manifest.load("".join(file)), is_dry_run=dry_run):
+        text = printable(f"{change} (its secret: {secret})" if secret else f"{change}")
         click.echo(json.dumps({"change": f"{change}", "secret": secret}) if session.is_json else text)
     if change is None and not session.is_json:
         click.echo("nothing to change")
 
 
-@main.command()
 @command
-def export(session: Session, client: Hostsvc) -> None:
+def export(session: Session) -> None:
     """Print templates, adapters, tools, agents, schedules and hooks as YAML, without secrets."""
-    content = manifest.export(client)
-    session.show(content, manifest.dump(content).rstrip())
+    content = manifest.export(session.client)
+    text = json.dumps(content, indent=2) + "\n" if session.is_json else manifest.dump(content)
+    click.echo(text, nl=False)  # each character as it is, so that it can be applied

@@ -19,7 +19,7 @@ import yaml
 from hostsvc_client import inputs
 from hostsvc_client._operations import DEFAULTS
 from hostsvc_client._sync_api import Hostsvc
-from hostsvc_client.errors import HostsvcError
+from hostsvc_client.errors import HostsvcError, Refused
 
 Json = dict[str, Any]
 
@@ -48,20 +48,19 @@ class Kind:
 STATE = frozenset(
     {"status", "sleep_until", "run_started_at", "last_wake_reason", "last_wake_interrupted_sleep_until"}
 )
-TOOLS = Kind("tools", "ToolBody", owner="adapter")
-SCHEDULES = Kind("schedules", "NewScheduleBody", owner="agent")
 KINDS = (
-    Kind("adapters", "AdapterBody", children=(TOOLS,)),
+    Kind("adapters", "AdapterBody", children=(Kind("tools", "ToolBody", owner="adapter"),)),
     Kind("templates", "TemplateBody", hidden="tool_call_secret"),
     Kind(
         "agents",
         "AgentBody",
         references={"template": "templates", "parent": "agents", "adapters": "adapters"},
         unwritten=STATE,
-        children=(SCHEDULES,),
+        children=(Kind("schedules", "NewScheduleBody", owner="agent"),),
     ),
     Kind("hooks", "HookBody", references={"agent": "agents", "template": "templates"}, hidden="secret"),
 )
+SHARED = "shared"  # stands for the owner of the adapters of other organizations
 
 
 class ManifestError(HostsvcError):
@@ -71,11 +70,10 @@ class ManifestError(HostsvcError):
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """Times stay texts, as the API takes them."""
 
-
-_Loader.yaml_implicit_resolvers = {
-    first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 def load(text: str) -> Json:
@@ -84,9 +82,10 @@ def load(text: str) -> Json:
         content = yaml.load(text, _Loader) or {}  # noqa: S506 -- a safe loader
     except yaml.YAMLError as error:
         raise ManifestError(str(error)) from None
-    unknown = set(content) - {kind.key for kind in KINDS} if isinstance(content, dict) else {"a list"}
-    if unknown:
-        raise ManifestError(f"a file has {', '.join(kind.key for kind in KINDS)}, not {', '.join(unknown)}")
+    names = [kind.key for kind in KINDS]
+    for name in content if isinstance(content, dict) else ["a list"]:
+        if name not in names:
+            raise ManifestError(f"a file has {', '.join(names)}, not {name}")
     return dict(content)
 
 
@@ -94,78 +93,20 @@ def dump(content: Json) -> str:
     return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100))
 
 
-@dataclass
-class Present:
-    """What the organization has, by kind, owner and name."""
-
-    client: Hostsvc
-    found: dict[str, dict[tuple[str, str], Json]] = field(default_factory=dict)
-    shared: dict[str, Json] = field(default_factory=dict)
-    """The adapters of other organizations, by name."""
-    twice: set[tuple[str, str, str]] = field(default_factory=set)
-
-    def read(self) -> Present:
-        own = {organization.id for organization in self.client.organizations.list()}
-        for kind in (*KINDS, TOOLS, SCHEDULES):
-            found = self.found[kind.key] = {}
-            for answer in getattr(self.client, kind.key).list():
-                item = answer.to_dict()
-                place = item.get(kind.owner, ""), item["name"]
-                if kind.key == "adapters" and item["organization_id"] not in own:
-                    self.shared[item["name"]] = item
-                elif place in found:
-                    self.twice.add((kind.key, *place))
-                else:
-                    found[place] = item
-        return self
-
-    def get(self, key: str, owner: str, name: str) -> Json | None:
-        """Return what has this name, or None. Raise ManifestError if the name does not tell."""
-        if name and (key, owner, name) in self.twice:
-            raise ManifestError(f"two of the {key} are named {name!r}: rename one")
-        return self.found[key].get((owner, name))
-
-    def id_of(self, key: str, name: str) -> str:
-        """Return the id of what a file refers to by name."""
-        item = self.get(key, "", name) or self._by_name(key).get(name)
-        if item is None and not re.fullmatch("[0-9a-f-]{36}", name):  # an id stands for what is archived
-            raise ManifestError(f"there is no {name!r} among the {key}")
-        return str(item["id"]) if item else name
-
-    def name_of(self, key: str, id_: str) -> str:
-        return next((name for name, item in self._by_name(key).items() if item["id"] == id_), id_)
-
-    def _by_name(self, key: str) -> Json:
-        """Return what a file may refer to. A shared adapter is hidden by one's own of its name."""
-        own = {name: item for (_, name), item in self.found[key].items()}
-        return {**self.shared, **own} if key == "adapters" else own
-
-
-def _mapped(value: Any, convert: Callable[[str], str]) -> Any:
-    return [convert(str(one)) for one in value] if isinstance(value, list) else value and convert(str(value))
-
-
 def export(client: Hostsvc) -> Json:
     """Return the organization as a file, without what is as by default, and without secrets."""
-    present = Present(client).read()
-    return {kind.key: content for kind in KINDS if (content := dict(_written(present, kind, "")))}
+    present = Present.read(client)
+    return {kind.key: content for kind in KINDS if (content := dict(present.written(kind, "")))}
 
 
-def _written(present: Present, kind: Kind, owner: str) -> Iterator[tuple[str, Json]]:
-    for its_owner, name in reversed(present.found[kind.key]):
-        item = present.get(kind.key, its_owner, name) or {}
-        if its_owner != owner or not name:
-            continue
-        fields, defaults = {}, {"paused": False, **DEFAULTS[kind.body]}
-        for one in kind.fields:
-            if one == kind.hidden or one not in item or item[one] == defaults.get(one):
-                continue
-            key = kind.references.get(one)
-            fields[one] = _mapped(item[one], partial(present.name_of, key)) if key else item[one]
-        for child in kind.children:
-            if below := dict(_written(present, child, item["id"])):
-                fields[child.key] = below
-        yield name, fields
+def apply(client: Hostsvc, content: Json, *, is_dry_run: bool = False) -> Iterator[tuple[Change, str | None]]:
+    """Yield each change that the file asks for, after making it, with the secret that the service made.
+
+    Raise ManifestError, before any change, for what is wrong with the file itself.
+    """
+    present = Present.read(client)
+    planned = list(replace(present, is_dry_run=True, found=deepcopy(present.found)).changed(content))
+    yield from planned if is_dry_run else present.changed(content)
 
 
 @dataclass
@@ -182,30 +123,123 @@ class Change:
         return f"change {what}: {', '.join(self.fields)}" if self.id else f"create {what}"
 
 
-def apply(client: Hostsvc, content: Json, *, is_dry_run: bool = False) -> Iterator[tuple[Change, str | None]]:
-    """Yield each change that the file asks for, after making it, with the secret that the service made.
+@dataclass
+class Present:
+    """What the organization has, by kind, and by owner and name, which several things may have."""
 
-    Raise ManifestError, before any change, for what is wrong with the file itself.
-    """
-    present = Present(client).read()
-    planned = list(_steps(replace(present, found=deepcopy(present.found)), content, is_dry_run=True))
-    yield from planned if is_dry_run else _steps(present, content, is_dry_run=False)
+    client: Hostsvc
+    found: dict[str, dict[tuple[str, str], list[Json]]]
+    is_dry_run: bool = False
+
+    @classmethod
+    def read(cls, client: Hostsvc) -> Present:
+        own = {organization.id for organization in client.organizations.list()}
+        present = cls(client, {})
+        for kind in [each for one in KINDS for each in (one, *one.children)]:
+            found = present.found[kind.key] = {}
+            for answer in getattr(client, kind.key).list():
+                item = answer.to_dict()
+                is_shared = kind.key == "adapters" and item["organization_id"] not in own
+                owner = SHARED if is_shared else item.get(kind.owner, "")
+                found.setdefault((owner, item["name"]), []).append(item)
+        return present
+
+    def get(self, key: str, owner: str, name: str) -> Json | None:
+        """Return what has this name, or None. Raise ManifestError if the name does not tell."""
+        items = self.found[key].get((owner, name), [])
+        if len(items) > 1:
+            raise ManifestError(f"two of the {key} are named {name!r}: rename one")
+        return items[0] if items else None
+
+    def id_of(self, key: str, name: str) -> str:
+        """Return the id of what a file refers to by name. One's own adapter hides a shared one."""
+        item = self.get(key, "", name) or self.get(key, SHARED, name)
+        if item is None and not re.fullmatch("[0-9a-f-]{36}", name):  # an id stands for what is archived
+            raise ManifestError(f"there is no {name!r} among the {key}")
+        return str(item["id"]) if item else name
+
+    def name_of(self, key: str, id_: str) -> str:
+        """Return the name that a file may use for this id, or else the id."""
+        for (owner, name), items in self.found[key].items():
+            is_hidden = owner == SHARED and ("", name) in self.found[key]
+            if not is_hidden and any(item["id"] == id_ for item in items):
+                return name
+        return id_
+
+    def written(self, kind: Kind, owner: str) -> Iterator[tuple[str, Json]]:
+        """Yield the name and the fields of each thing of a kind, as a file has them."""
+        for its_owner, name in reversed(self.found[kind.key]):
+            if its_owner != owner or not name:
+                continue
+            item = self.get(kind.key, owner, name) or {}
+            fields, defaults = {}, {"paused": False, **DEFAULTS[kind.body]}
+            for one in kind.fields:
+                if one != kind.hidden and one in item and item[one] != defaults.get(one):
+                    key = kind.references.get(one)
+                    fields[one] = _mapped(item[one], partial(self.name_of, key)) if key else item[one]
+            for child in kind.children:
+                if below := dict(self.written(child, item["id"])):
+                    fields[child.key] = below
+            yield name, fields
+
+    def changed(self, content: Json) -> Iterator[tuple[Change, str | None]]:
+        """Yield each change, after making it."""
+        for kind in KINDS:
+            for name, given in _parents_first(_things(content, kind, ())):
+                yield from self._applied(kind, "", (kind.key, name), given)
+
+    def _applied(
+        self, kind: Kind, owner: str, path: tuple[str, ...], given: Json
+    ) -> Iterator[tuple[Change, str | None]]:
+        below = {child.key for child in kind.children}
+        wanted = {one: value for one, value in given.items() if one not in below}
+        try:
+            item = self.get(kind.key, owner, path[-1])
+            fields = self._differing(kind, wanted, item)
+            if item is None:
+                fields = {"name": path[-1], **({kind.owner: owner} if kind.owner else {}), **fields}
+            change = Change(kind, path[-1], item["id"] if item else None, fields)
+            made = self._made(change, item or {})
+        except (ManifestError, Refused) as error:
+            raise ManifestError(f"{'.'.join(path)}: {error}") from None
+        if fields:
+            self.found[kind.key][owner, path[-1]] = [made]
+            yield change, None if change.id or kind.hidden in fields else made.get(kind.hidden)
+        for child in kind.children:
+            for name, its_fields in _things(given, child, path).items():
+                yield from self._applied(child, made["id"], (*path, child.key, name), its_fields)
+
+    def _made(self, change: Change, item: Json) -> Json:
+        """Make the change, unless it is only planned; return what there is then."""
+        if self.is_dry_run or not change.fields:
+            return {"id": f"the new {change.name}", **item, **change.fields}
+        resource = getattr(self.client, change.kind.key)
+        call = partial(resource.change, change.id) if change.id else resource.create
+        return dict(call(**change.fields).to_dict())
+
+    def _differing(self, kind: Kind, wanted: Json, item: Json | None) -> Json:
+        """Return the fields to write: all of a new thing, and of another one those that differ."""
+        if unknown := wanted.keys() - {*kind.fields}:
+            raise ManifestError(f"no field {', '.join(sorted(unknown))}; there are {', '.join(kind.fields)}")
+        fields: Json = {}
+        for one, value in wanted.items():
+            if key := kind.references.get(one):
+                value = _mapped(value, partial(self.id_of, key))
+            if item is None:
+                fields[one] = _secret(value) if one == kind.hidden else value
+            elif one != kind.hidden and one in item and _comparable(value) != _comparable(item[one]):
+                fields[one] = value
+        return fields
 
 
-def _steps(present: Present, content: Json, *, is_dry_run: bool) -> Iterator[tuple[Change, str | None]]:
-    for kind in KINDS:
-        for name, fields in _parents_first(_things(content, kind)):
-            yield from _applied(present, kind, "", name, fields, is_dry_run)
-
-
-def _things(content: Json, kind: Kind) -> Json:
+def _things(content: Json, kind: Kind, path: tuple[str, ...]) -> Json:
     """Return the fields of all things of a kind by name."""
-    things = content.get(kind.key) or {}
+    things, where = content.get(kind.key) or {}, ".".join((*path, kind.key))
     if not isinstance(things, dict) or not all(isinstance(one or {}, dict) for one in things.values()):
-        raise ManifestError(f"{kind.key} must be names, each with its fields below")
+        raise ManifestError(f"{where} must be names, each with its fields below")
     for name in things:
-        if not isinstance(name, str):  # YAML takes `no` for False
-            raise ManifestError(f"{kind.key}: write the name that YAML takes for {name!r} in quotes")
+        if not isinstance(name, str) or name != name.strip():  # YAML takes `no` for False
+            raise ManifestError(f"{where}: write the name {name!r} in quotes, without spaces around it")
     return {name: fields or {} for name, fields in things.items()}
 
 
@@ -217,54 +251,22 @@ def _parents_first(left: Json) -> Iterator[tuple[str, Json]]:
         yield from [(name, left.pop(name)) for name in ready]
 
 
-def _applied(
-    present: Present, kind: Kind, owner: str, name: str, given: Json, is_dry_run: bool
-) -> Iterator[tuple[Change, str | None]]:
-    below = {child.key for child in kind.children}
-    wanted = {one: value for one, value in given.items() if one not in below}
-    if unknown := wanted.keys() - set(kind.fields):
-        raise ManifestError(f"{kind.key} have no {', '.join(sorted(unknown))} ({name})")
-    item = present.get(kind.key, owner, name)
-    fields = _differing(present, kind, wanted, item)
-    if item is None or fields:
-        if item is None:
-            fields = {"name": name, **({kind.owner: owner} if kind.owner else {}), **fields}
-        change = Change(kind, name, item["id"] if item else None, fields)
-        resource = getattr(present.client, kind.key)
-        if is_dry_run:
-            item = {"id": f"the new {name}", **(item or {}), **fields}
-        else:
-            answer = resource.change(change.id, **fields) if change.id else resource.create(**fields)
-            item = answer.to_dict()
-        present.found[kind.key][owner, name] = item
-        yield change, None if change.id or kind.hidden in fields else item.get(kind.hidden)
-    for child in kind.children:
-        for its_name, its_fields in _things(given, child).items():
-            yield from _applied(present, child, str(item["id"]), its_name, its_fields, is_dry_run)
+def _mapped(value: Any, convert: Callable[[str], str]) -> Any:
+    return [convert(str(one)) for one in value] if isinstance(value, list) else value and convert(str(value))
 
 
-def _differing(present: Present, kind: Kind, wanted: Json, item: Json | None) -> Json:
-    """Return the fields to write: all of a new thing, and of another one those that differ."""
-    fields: Json = {}
-    for one, value in wanted.items():
-        key = kind.references.get(one)
-        if key:
-            value = _mapped(value, partial(present.id_of, key))
-        if one == kind.hidden and isinstance(value, str) and value.startswith("$"):
-            value = os.environ.get(value[1:])
-            if not value:
-                raise ManifestError(f"the environment variable of {one} of the {kind.key} is not set")
-        if item is None or (one in item and one != kind.hidden and not _same(value, item[one])):
-            fields[one] = value
-    return fields
+def _secret(value: Any) -> Any:
+    """Return a secret, which may be written as `$` and the name of an environment variable."""
+    if not isinstance(value, str) or not value.startswith("$"):
+        return value
+    if not os.environ.get(value[1:]):
+        raise ManifestError(f"the environment variable {value[1:]} is not set")
+    return os.environ[value[1:]]
 
 
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other) or (_instant(one) is not None and _instant(one) == _instant(other))
-
-
-def _instant(value: Any) -> dt.datetime | None:
+def _comparable(value: Any) -> Any:
+    """Return the value, or its instant, which may be written in several ways."""
     try:
         return dt.datetime.fromisoformat(value.replace("Z", "+00:00"))
     except (AttributeError, ValueError):
-        return None
+        return value
