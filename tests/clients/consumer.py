@@ -27,7 +27,7 @@ def main_job(client: Hostsvc) -> Run:
     for event in handle.events(since=0, type=["run.*"]):
         follow(event)
     sentence: str = handle.why(at="2026-11-20T03:00")
-    outcome: Outcome | None = client.runs.wait(agent.id, "run").outcome
+    outcome: Outcome | None = client.runs.wait(agent.id, handle.run_to_end(seconds=60).id).outcome
     show(sentence, outcome, [each.name for each in client.agents.list(tag=["night"], limit=20)])
     preview = handle.preview(event={"source": "sms", "count": 5}, at=NOON)
     show(preview.then.phase, handle.timeline().bands[0].phase)

@@ -81,20 +81,21 @@ def test_exit_codes_tell_what_went_wrong(hs: Hs, shared: Service, agent: str) ->
     assert "exclude each other" in refused.output
 
 
-def test_awaited_run_that_does_not_begin_ends_badly(hs: Hs, agent: str, hostsvc: Hostsvc) -> None:
+def test_awaited_run_that_may_not_begin_is_refused(hs: Hs, agent: str, hostsvc: Hostsvc) -> None:
     hostsvc.agents.change(hostsvc.agents.list(name=agent).page()[0].id, paused=True)
     assert hs("run", agent).output == "paused\n"
-    assert hs("run", agent, "--wait", code=4).output == "paused\n"
+    assert hs("run", agent, "--wait", code=1).output == "hs: no run has begun: paused\n"
 
 
-def test_exported_names_and_texts_keep_each_character(hs: Hs, hostsvc: Hostsvc, tmp_path: Path) -> None:
+def test_exported_names_and_texts_keep_each_character(hs: Hs, shared: Service, tmp_path: Path) -> None:
+    options = ("--url", shared.url, "--key", shared.sign_up("characters@example.org"))
     text = "10\u00a0km \u202e \U0001f469\u200d\U0001f680 \x85 \u2028 \ufeff no: #1 'x' \"y\" {z}\ttab"
-    made = hostsvc.agents.create(name=f"- {text}", model="builtin/inbox", system_prompt=f"{text}\n  {text}")
+    with Hostsvc(shared.url, options[-1]) as client:
+        client.agents.create(name=f"- {text}", model="builtin/inbox", system_prompt=f"{text}\n  {text}")
     file = tmp_path / "all.yaml"
-    file.write_text(hs("export").output)
-    assert hs("apply", str(file)).output == "nothing to change\n"
+    file.write_text(hs(*options, "export").output)
+    assert hs(*options, "apply", str(file)).output == "nothing to change\n"
     assert f"- {text}" in manifest.load(file.read_text())["agents"]
-    hostsvc.agents.delete(made.id)
 
 
 def test_agents_beyond_the_limit_are_announced(hs: Hs, agent: str, hostsvc: Hostsvc) -> None:

@@ -43,6 +43,20 @@ def test_requested_run_can_be_awaited(client: Hostsvc) -> None:
     assert client.runs.wait(agent.id, answer.run).ended_at is not None
 
 
+def test_run_is_awaited_even_if_it_is_queued(client: Hostsvc) -> None:
+    """A request right after the end of a run may be answered before the next one begins."""
+    agent = client.agent(new_agent(client))
+    runs = [agent.run_to_end() for _ in range(5)]
+    assert len({run.id for run in runs}) == 5
+    assert {(str(run.outcome), run.wake_reason) for run in runs} == {("slept", "run_requested")}
+
+
+def test_queued_run_that_does_not_begin_in_time_raises(client: Hostsvc) -> None:
+    agent = client.agent(new_agent(client, paused=True))
+    with pytest.raises(errors.NotEnded, match="no run has begun: paused"):
+        agent.run_to_end()
+
+
 def test_list_follows_pages(client: Hostsvc) -> None:
     agent = new_agent(client)
     sent = [client.notifications.create(agent=agent.id, title=f"{number}").id for number in range(7)]

@@ -172,20 +172,9 @@ def checked(status: int, headers: Mapping[str, str], content: bytes) -> Reply:
         body = json.loads(content)
     except ValueError:
         body = content.decode(errors="replace")[:1000]
-    after = _retry_after(headers.get("retry-after"))
-    raise errors.refusal(status, body, headers.get("x-request-id", ""), after)
-
-
-def _retry_after(text: str | None) -> float | None:
-    """Return the seconds of a `Retry-After`, which may be a date."""
-    from email.utils import parsedate_to_datetime  # not earlier: it takes a while
-
-    try:
-        if text and not text.isdecimal():
-            return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-        return float(text) if text else None
-    except ValueError:
-        return None
+    after = headers.get("retry-after", "")  # a date, which only others would send, is no number
+    request_id, seconds = headers.get("x-request-id", ""), float(after) if after.isdecimal() else None
+    raise errors.refusal(status, body, request_id, seconds)
 
 
 def result_of(call: Call, reply: Reply) -> Any:
@@ -209,10 +198,7 @@ def result_of(call: Call, reply: Reply) -> Any:
 
 
 def delay_after(failure: errors.Refused | errors.ConnectionFailed, failures: int = 1) -> float:
-    """Return the seconds to wait after so many failures in a row, with jitter, or what the last one asks for.
-
-    Raise the failure if the same request would fail again.
-    """
+    """Return the seconds to wait after so many failures in a row. Raise one that would come again."""
     if not failure.is_passing:
         raise failure
     longest = min(MAX_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(failures - 1, 10))
@@ -230,8 +216,7 @@ class Retries:
     @property
     def timeout(self) -> float:
         """Return how long the next attempt may take."""
-        left = self.until - time.monotonic()
-        return max(0.001, min(self.settings.timeout + self.call.extra_seconds, left))
+        return max(0.001, min(self.settings.timeout + self.call.extra_seconds, self.until - time.monotonic()))
 
     def delay_after(self, failure: errors.Refused | errors.ConnectionFailed) -> float:
         """Return the seconds to wait before the next attempt. Raise the failure if there is none."""

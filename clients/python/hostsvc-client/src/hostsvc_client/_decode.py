@@ -84,12 +84,12 @@ def _dataclass_decoder(kind: Any) -> Decoder:
 def _union_decoder(kinds: tuple[Any, ...]) -> Decoder:
     """Decode an object as the class whose fields differ least, and anything else as the first other type."""
     classes: list[Any] = [kind for kind in kinds if is_dataclass(kind)]
-    plain = next((decoder(kind) for kind in kinds if kind not in classes), None)
     names = {kind: {wire_name(field.name) for field in fields(kind)} for kind in classes}
+    plain = next((decoder(kind) for kind in kinds if kind not in names), None)
 
     def decode(value: Any) -> Any:
-        if isinstance(value, dict) and classes:
-            return decoder(min(classes, key=lambda kind: len(names[kind] ^ value.keys())))(value)
+        if isinstance(value, dict) and names:
+            return decoder(min(names, key=lambda kind: len(names[kind] ^ value.keys())))(value)
         return plain(value) if plain else value
 
     return decode

@@ -146,6 +146,26 @@ class AgentExtras(Resource):
         answer = self._client._call("create_notification", (), body=body, idempotency_key=idempotency_key)
         return str(answer.id)
 
+    def run_to_end(self, *, seconds: float = 3600.0) -> models.Run:
+        """Request a run and wait until it has ended, also if it is queued or the service restarts.
+
+        Raise NotEnded if it may not begin, and the errors of `runs.wait`.
+        """
+        until, last = time.monotonic() + seconds, self._newest_run()
+        answer = self._client._call("run_agent", (self.id,), body={})
+        run = answer.run
+        while run is None:
+            if answer.status != "queued" or time.monotonic() > until:
+                raise errors.NotEnded(answer)
+            time.sleep(1.0)
+            newest = self._newest_run()
+            run = newest if newest != last else None
+        return RunsExtras(self._client).wait(self.id, run, seconds=until - time.monotonic())
+
+    def _newest_run(self) -> str | None:
+        runs = self._client._pages("list_runs", (self.id,), query={"limit": 1}).page()
+        return runs[0].id if runs else None
+
 
 class RunsExtras(Resource):
     """What the client adds to the operations of runs."""

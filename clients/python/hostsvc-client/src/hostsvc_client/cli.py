@@ -31,12 +31,10 @@ from hostsvc_client._decode import Answer
 from hostsvc_client._sync_api import AgentHandle, Hostsvc
 
 REFUSED, NO_ANSWER, ENDED_BADLY, INTERRUPTED = 1, 3, 4, 130
-KEYRING = "hostsvc"
 
 
 def credentials_file() -> Path:
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(base) / "hostsvc" / "credentials.json"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "hostsvc" / "credentials.json"
 
 
 def keyring_or_none() -> Any:
@@ -54,14 +52,14 @@ def stored() -> dict[str, str]:
     with suppress(OSError, ValueError):
         found = json.loads(credentials_file().read_text())
     if "key" not in found and "url" in found and (keyring := keyring_or_none()):
-        found["key"] = keyring.get_password(KEYRING, found["url"]) or ""
+        found["key"] = keyring.get_password("hostsvc", found["url"]) or ""
     return found
 
 
 def store(url: str, key: str) -> str:
     """Store the credentials and return where they are."""
     if keyring := keyring_or_none():
-        keyring.set_password(KEYRING, url, key)
+        keyring.set_password("hostsvc", url, key)
     path = credentials_file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
@@ -136,10 +134,8 @@ class Commands(click.Group):
 
 def complete_agent(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of agents that begin like this."""
-    root = context.find_root().params
-    session = Session(root.get("url"), root.get("key"), is_json=False)
     with suppress(click.UsageError, errors.HostsvcError, ValueError), context:
-        client = session.client.with_options(deadline=2.0)
+        client = Session(**context.find_root().params).client.with_options(deadline=2.0)
         found = client.agents.list(search=incomplete or None, limit=50).page()
         return [agent.name for agent in found if agent.name.lower().startswith(incomplete.lower())]
     return []
@@ -214,12 +210,11 @@ def notify(session: Session, agent: str, low: bool, **fields: Any) -> None:
 @click.option("--seconds", default=3600.0, show_default=True, help="How long to wait.")
 def run(session: Session, agent: str, waits: bool, seconds: float) -> None:
     """Start a run of an agent."""
-    handle = session.agent(agent)
-    answer = handle.run()
-    if not waits or answer.run is None:
+    if not waits:
+        answer = session.agent(agent).run()
         session.show(answer, f"{answer.status} {answer.run or ''}".rstrip())
-        raise SystemExit(ENDED_BADLY if waits else 0)
-    ended = session.client.runs.wait(handle.id, answer.run, seconds=seconds)
+        return
+    ended = session.agent(agent).run_to_end(seconds=seconds)
     session.show(ended, f"{ended.id} {ended.outcome} {ended.error or ended.output}".rstrip())
     if ended.outcome not in ("slept", "ended"):
         raise SystemExit(ENDED_BADLY)

@@ -14,7 +14,7 @@ HostsvcError
 │   └── ServiceFailed         5xx
 ├── SecretLost                created, but the secret in the answer is lost: delete it (`answer.id`)
 ├── EventsLost                events after your position are no longer kept; `since` says where to go on
-├── NotEnded                  the run had not ended in time
+├── NotEnded                  the run has not ended in time, or not begun
 └── NotGenuine                the signature of a webhook is missing, wrong or too old
 """
 
@@ -154,14 +154,15 @@ class EventsLost(HostsvcError):
 
 
 class NotEnded(HostsvcError):
-    """The run had not ended in time; `run` is its record as it was then, or None."""
+    """The run has not ended in time, or not begun; `run` is what the service has said of it, or None."""
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
         self.run = run
 
     def __str__(self) -> str:
-        return "the run has not ended in time"
+        status = getattr(self.run, "status", None)  # of the request
+        return f"no run has begun: {status}" if status else "the run has not ended in time"
 
 
 class NotGenuine(HostsvcError):
