@@ -70,13 +70,18 @@ def test_key_is_not_sent_to_another_address(hs: Hs, shared: Service) -> None:
     assert "run `hs login`" in hs("--url", other, "agents", code=2).output
 
 
-def test_exit_codes_tell_what_went_wrong(hs: Hs, shared: Service, agent: str) -> None:
+def test_exit_codes_tell_what_went_wrong(
+    hs: Hs, shared: Service, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert hs("trace", "00000000-0000-4000-8000-000000000000", code=1).output == "hs: 404: Not found.\n"
     assert "No such option" in hs("agents", "--colour", code=2).output
     assert "named 'Nobody'" in hs("why", "Nobody", code=1).output
     assert "must be http" in hs("--url", "ftp://x", "--key", "k", "agents", code=2).output
     assert "-1 is not in the range" in hs("agents", "--limit", "-1", code=2).output
     assert "401" in hs("--url", shared.url, "--key", "hsk_wrong", "agents", code=REFUSED).output
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    assert "SOCKS" in hs("agents", code=2).output
+    monkeypatch.delenv("ALL_PROXY")
     refused = hs("approve", "0198c0de-0000-7000-8000-000000000000", "--deny", "--answer", "yes", code=2)
     assert "exclude each other" in refused.output
 

@@ -125,7 +125,7 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise SystemExit(INTERRUPTED) from None
-        except ValueError as error:  # an address, an id or a file that cannot be one
+        except (ValueError, ImportError) as error:  # an address, an id, a file or a proxy that cannot be used
             raise click.UsageError(str(error)) from None
         except errors.HostsvcError as error:
             click.echo(f"hs: {printable(str(error))}", err=True)
