@@ -1,6 +1,7 @@
 """The facts from which the rules decide what an agent does next, and the updates that they decide on."""
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -50,11 +51,14 @@ class AgentState:
 class ActivationPeriod(StrEnum):
     """The time at which a high, uncleared notification became active, relative to the last stop and run."""
 
-    AHEAD = "ahead"  # not yet: a reminder that is not due
     STOPPED = "stopped"  # at or before the stop: starts nothing
     BEFORE = "before"  # at or before the last run's start
     DURING = "during"  # after that start, at or before its end
     SINCE = "since"  # after that end, or there has been no run
+    AHEAD = "ahead"  # not yet: a reminder that is not due
+
+
+IN_ORDER = tuple(ActivationPeriod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +74,42 @@ class PendingGroup:
     urgent: bool = False
 
 
-def group_pending(
-    uncleared: Iterable[tuple[Source, datetime | None, datetime | None, bool]],
-    state: AgentState,
-    now: datetime,
-) -> tuple[PendingGroup, ...]:
-    """Group uncleared notifications as the statement that reads an agent's facts does.
+class ActiveTimes:
+    """When uncleared high-priority notifications became or become active, in order, for each kind of them."""
 
-    Each is its source, when it became active or will, when it was scheduled for, and whether it is urgent.
-    """
-    groups: dict[tuple[Source, bool, ActivationPeriod, bool], tuple[int, datetime, datetime]] = {}
-    for source, at, scheduled_for, urgent in uncleared:
-        if at is not None:
-            is_reminder = scheduled_for == at
-            key = source, is_reminder, _period(at, state, now, is_reminder=is_reminder), urgent
-            count, first_at, last_at = groups.get(key, (0, at, at))
-            groups[key] = count + 1, min(first_at, at), max(last_at, at)
-    return tuple(PendingGroup(*key[:3], *numbers, key[3]) for key, numbers in groups.items())
+    def __init__(self) -> None:
+        self._moments: dict[tuple[Source, bool, bool], list[datetime]] = {}
+
+    def add(self, source: Source, at: datetime, scheduled_for: datetime | None, *, urgent: bool) -> None:
+        """Add one, which is a reminder if it becomes active when it is scheduled for."""
+        insort(self._moments.setdefault((source, at == scheduled_for, urgent), []), at)
+
+    def remove(self, source: Source, at: datetime, scheduled_for: datetime | None, *, urgent: bool) -> None:
+        """Remove one that was added with these values."""
+        moments = self._moments[source, at == scheduled_for, urgent]
+        del moments[bisect_left(moments, at)]
+
+    def grouped(self, state: AgentState, now: datetime) -> tuple[PendingGroup, ...]:
+        """Group them as the statement that reads an agent's facts does."""
+        kinds = self._moments.items()
+        return tuple(group for kind, moments in kinds for group in _grouped(*kind, moments, state, now))
+
+
+def _grouped(
+    source: Source, reminder: bool, urgent: bool, moments: list[datetime], state: AgentState, now: datetime
+) -> Iterator[PendingGroup]:
+    """Yield a group for each period in which some of the moments lie."""
+
+    def place(at: datetime) -> int:
+        return IN_ORDER.index(_period(at, state, now, is_reminder=reminder))
+
+    first = 0
+    while first < len(moments):
+        period = place(moments[first])
+        after = bisect_right(moments, period, lo=first, key=place)
+        first_at, last_at = moments[first], moments[after - 1]
+        yield PendingGroup(source, reminder, IN_ORDER[period], after - first, first_at, last_at, urgent)
+        first = after
 
 
 def _period(at: datetime, state: AgentState, now: datetime, *, is_reminder: bool) -> ActivationPeriod:

@@ -1,5 +1,6 @@
 """One agent's recording in the event log: all of its events in a period, with its runs and notifications."""
 
+import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,9 +11,9 @@ from storage.events.events import to_event
 from storage.events.model import Event
 from storage.model import Outcome, Priority, Source
 from storage.postgres.pool import Pool
-from storage.postgres.statement import fetch_all
+from storage.postgres.statement import from_row
 
-CHUNK = 4_000  # rows that are read at once, so that the event loop is not held up
+MAX_WAITING = 4_000  # notifications from before a period
 
 # Phases and marks are found by time, along their indexes; the ends of runs lie between them, by id.
 LIST_EVENTS = """
@@ -28,7 +29,6 @@ SELECT * FROM event
 WHERE agent_id = $1 AND id >= (SELECT min(id) FROM edge) AND at >= $2 AND at < $3
   AND (phase IS NOT NULL OR type LIKE 'notification.%'
        OR type IN ('run.ended', 'budget.reached', 'agent.changed'))
-  AND id > $5
 ORDER BY id LIMIT $4
 """
 
@@ -93,39 +93,26 @@ class KnownNotification:
 
 
 class RecordedEvents:
-    """The rows of one agent from which its recording is made."""
+    """The rows of one agent from which its recording is made: many, so a thread makes values of them."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def list_events(self, agent_id: UUID, start: datetime, end: datetime, limit: int) -> list[Event]:
         """List the first `limit` events of the agent from `start` to before `end` that a replay needs."""
-        events: list[Event] = []
-        while len(events) < limit:
-            after = events[-1].id if events else 0
-            count = min(CHUNK, limit - len(events))
-            rows = await self._pool.fetch(LIST_EVENTS, agent_id, start, end, count, after)
-            events += [to_event(row) for row in rows]
-            if len(rows) < count:
-                break
-        return events
+        rows = await self._pool.fetch(LIST_EVENTS, agent_id, start, end, limit)
+        return await asyncio.to_thread(lambda: [to_event(row) for row in rows])
 
     async def list_runs(
         self, agent_id: UUID, start: datetime, end: datetime, limit: int
     ) -> list[RecordedRun]:
         """List the runs by start: at most `limit` from two days before, and one on either side."""
-        return await fetch_all(self._pool, RecordedRun, LIST_RUNS, agent_id, start, end, limit)
+        rows = await self._pool.fetch(LIST_RUNS, agent_id, start, end, limit)
+        return await asyncio.to_thread(lambda: [from_row(RecordedRun, row) for row in rows])
 
     async def list_notifications(
         self, agent_id: UUID, ids: Collection[UUID], start: datetime
     ) -> dict[UUID, KnownNotification]:
         """Return these notifications, and the last ones from before `start` that are not cleared, by id."""
-        found: dict[UUID, KnownNotification] = {}
-        every = list(ids)
-        for place in range(0, max(1, len(every)), CHUNK):
-            some, others = every[place : place + CHUNK], 0 if place else CHUNK
-            rows = await fetch_all(
-                self._pool, KnownNotification, LIST_NOTIFICATIONS, agent_id, some, start, others
-            )
-            found |= {row.id: row for row in rows}
-        return found
+        rows = await self._pool.fetch(LIST_NOTIFICATIONS, agent_id, ids, start, MAX_WAITING)
+        return await asyncio.to_thread(lambda: {row["id"]: from_row(KnownNotification, row) for row in rows})

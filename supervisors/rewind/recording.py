@@ -4,11 +4,10 @@ A recording holds what the rules do not decide: what arrived and what people ask
 took, what it cleared and for how long it slept.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from itertools import takewhile
 from typing import Any
 from uuid import UUID
 
@@ -16,12 +15,13 @@ from storage.agent_facts import AgentState
 from storage.events.model import Event, EventType
 from storage.events.rewind import KnownNotification, RecordedRun
 from storage.ids import derive_id
-from storage.model import AgentStatus, Priority, Source
+from storage.model import AgentStatus, Outcome, Priority, Source
 from storage.notifications.schedules import Schedule
-from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES, WakeReason
+from supervisors.policy.decisions import WakeReason
 from supervisors.policy.phases import HELD_BY_LIMITS, Phase
-from supervisors.policy.transitions import FAILURES
 
+WARM_UP = timedelta(days=1)  # before the period
+OTHER = {Priority.HIGH: Priority.LOW, Priority.LOW: Priority.HIGH}
 WAITS = frozenset({HELD_BY_LIMITS, Phase.QUEUED})  # the phases of an agent that is due and may not start
 ALREADY_HERE = 0  # the id of an event that stands for something from before the period
 
@@ -60,13 +60,14 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Recording:
-    """One agent from `start` to before `end`, with its events in the order of their times.
+    """One agent in the period from `start` to before `end`, with its events in the order of their times.
 
-    What waited at `start` arrives first. `runs`: by start, with those that fill its limits at `start` and the
-    first one after `end`. `sleep_until`: the end of the sleep after the last of them. `initial`: the state at
-    `start`.
+    The events begin at `replayed_from`, from when on the state of the agent follows from them; `initial` is
+    the state then, and what waited then arrives first. `runs`: by start, with those that fill its limits and
+    the first one after `end`. `sleep_until`: the end of the sleep after the last of them.
     """
 
+    replayed_from: datetime
     start: datetime
     end: datetime
     events: Sequence[Event]
@@ -88,8 +89,8 @@ class Recording:
 
     @cached_property
     def first_number(self) -> int:
-        """Return the number of the first run that started in the period, or after it."""
-        return sum(run.started_at < self.start for run in self.runs)
+        """Return the number of the first run that started after the replay begins."""
+        return sum(run.started_at < self.replayed_from for run in self.runs)
 
     @cached_property
     def arrivals(self) -> Mapping[tuple[int, UUID], Arrival]:
@@ -106,35 +107,63 @@ class Recording:
         return [run for run in self.runs if self.start <= run.started_at < self.end]
 
 
-def initial_state(
-    agent_id: UUID, phase: str, next_at: datetime | None, runs: Sequence[RecordedRun], start: datetime
+def replayed_from(runs: Iterable[RecordedRun], start: datetime, created_at: datetime) -> datetime:
+    """Return from when on to replay, so that the state at the start of a period follows from the events.
+
+    A run that slept leaves nothing of what was before it. Without one, a day before the period is replayed.
+    """
+    begins_at = start - WARM_UP
+    recent = [run for run in runs if run.started_at < start and (run.ended_at or start) > begins_at]
+    slept = [run for run in recent if run.outcome is Outcome.SLEPT]
+    first = next(iter(slept[-1:] or recent), None)
+    return max(created_at, begins_at) if first is None else first.started_at
+
+
+def recording_of(
+    present: AgentState,
+    period: tuple[datetime, datetime, datetime],
+    events: Iterable[Event],
+    runs: Sequence[RecordedRun],
+    known: Mapping[UUID, KnownNotification],
+    *,
+    organization_paused: bool,
+) -> Recording:
+    """Return the recording of an agent: `period` is from when on it is replayed, its start and its end."""
+    begins_at, start, end = period
+    ordered = sorted(events, key=lambda event: (event.at, event.id))
+    waited = _waiting_at(begins_at, known.values(), ordered)
+    is_last = not runs or runs[-1].started_at < end
+    return Recording(
+        begins_at,
+        start,
+        end,
+        [*waited, *ordered],
+        runs,
+        known,
+        _initial_state(present, begins_at, ordered, runs),
+        organization_paused,
+        present.sleep_until if is_last else None,
+    )
+
+
+def _initial_state(
+    present: AgentState, begins_at: datetime, events: Iterable[Event], runs: Sequence[RecordedRun]
 ) -> AgentState:
-    """Return the state at the start of a period, as far as the phase then and the runs before it tell it.
+    """Return the state at a moment between runs. The first event after it tells the phase then.
 
     What waited while the agent was asleep had been silenced by a stop: otherwise it would have started it.
     """
-    before = [run for run in runs if run.started_at < start]
-    over = [run for run in before if run.ended_at is not None and run.ended_at < start]
-    failures = sum(1 for _ in takewhile(lambda run: run.outcome in FAILURES, reversed(over)))
-    if phase == Phase.QUARANTINED:
-        failures = max(failures, QUARANTINE_AFTER_FAILURES)
-    state = AgentState(
-        agent_id,
-        last_started_at=before[-1].started_at if before else None,
-        last_ended_at=over[-1].ended_at if over else None,
-        failures=failures,
-        retries=failures,
+    last = next((run for run in reversed(runs) if run.started_at < begins_at), None)
+    phases = (event.data.get("from", Phase.ASLEEP) for event in events if event.phase is not None)
+    phase = next(phases, present.phase)
+    return AgentState(
+        present.agent_id,
+        status=AgentStatus.ARCHIVED if phase == Phase.ARCHIVED else AgentStatus.SLEEPING,
+        last_started_at=last.started_at if last else None,
+        last_ended_at=last.ended_at if last else None,
+        stopped_at=begins_at if last and phase == Phase.ASLEEP else None,
         paused=phase == Phase.PAUSED,
     )
-    if before and before[-1] not in over:
-        run = before[-1]
-        return replace(state, status=AgentStatus.RUNNING, run_id=run.id, run_started_at=run.started_at)
-    if phase in {Phase.BACKING_OFF, Phase.QUARANTINED}:
-        reason = WakeReason.RETRY_AFTER_FAILURE if failures else WakeReason.UNCLEARED_NOTIFICATIONS
-        return replace(state, retry_at=next_at, retry_reason=reason)
-    if phase == Phase.ARCHIVED:
-        return replace(state, status=AgentStatus.ARCHIVED)
-    return replace(state, stopped_at=start) if phase == Phase.ASLEEP and before else state
 
 
 def _tells_of_failure(event: Event) -> bool:
@@ -209,21 +238,31 @@ def _sleeps_of(recording: Recording) -> list[datetime | None]:
     return [*ends, recording.sleep_until]
 
 
-def arrivals_before(known: Collection[KnownNotification], start: datetime) -> list[Event]:
-    """Return events that stand for the arrivals of what waited at the start of a period."""
-    waited = sorted((one for one in known if one.created_at < start), key=lambda one: one.created_at)
-    names = ("source", "priority", "scheduled_for")
-    return [
-        _created(one, one.id, one.created_at, {name: getattr(one, name) for name in names}) for one in waited
-    ]
+def _waiting_at(moment: datetime, known: Iterable[KnownNotification], events: Iterable[Event]) -> list[Event]:
+    """Return events that stand for the arrivals of what waited at a moment, as it was before `events`."""
+    first: dict[UUID | None, Event] = {}
+    priorities: dict[UUID | None, Priority] = {}
+    for event in events:
+        first.setdefault(event.resource_id, event)
+        if event.type is EventType.NOTIFICATION_CHANGED and "priority" in event.data:
+            priorities.setdefault(event.resource_id, OTHER[event.data["priority"]])
+    waited = []
+    for one in sorted(known, key=lambda one: one.created_at):
+        is_cleared = one.id in first and "cleared" in first[one.id].data.get("fields", ())
+        if one.created_at < moment and not is_cleared:
+            priority = priorities.get(one.id, one.priority)
+            data = {"source": one.source, "priority": priority, "scheduled_for": one.scheduled_for}
+            waited.append(_created(one, one.id, one.created_at, data))
+    return waited
 
 
 def with_schedules(recording: Recording, moments: Sequence[tuple[Schedule, Sequence[datetime]]]) -> Recording:
-    """Return the recording in which these schedules notify at other moments, each time."""
+    """Return the recording in which these schedules notify at other moments of the period, each time."""
     if not moments:
         return recording
     replaced = {str(schedule.id) for schedule, _ in moments}
-    gone = {one.id for one in recording.notifications.values() if one.source_id in replaced}
+    known, start = recording.notifications.values(), recording.start
+    gone = {one.id for one in known if one.source_id in replaced and one.created_at >= start}
     events = [event for event in recording.events if event.resource_id not in gone]
     for schedule, ats in moments:
         data = {"source": Source.SYSTEM, "priority": schedule.priority}

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from storage.agent_facts import AgentFacts, AgentState, Budget, WakeLimits, group_pending
+from storage.agent_facts import ActiveTimes, AgentFacts, Budget, WakeLimits
 from storage.events.model import Event, EventType
 from storage.model import AgentStatus, Outcome, Priority, Source
 from storage.notifications.changes import activation
@@ -34,6 +34,7 @@ UNKNOWN_RUN = timedelta(minutes=1)  # the length of a run if none was recorded
 REACTION = timedelta(seconds=1)  # within which the service starts what is due, if it has room
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 ALWAYS = ((datetime.min.replace(tzinfo=UTC), LAST_MOMENT),)
+REMOVALS = frozenset({EventType.NOTIFICATION_CLEARED, EventType.NOTIFICATION_DELETED})
 MAY_COUNT = frozenset({Outcome.INTERRUPTED, Outcome.BUDGET})  # as failures
 
 Period = tuple[datetime, datetime]
@@ -68,8 +69,9 @@ class Wake:
 class Replay:
     """One replay. `steps` carries it out; afterwards the public attributes tell what came of it.
 
-    `known_delays`: when a start was due and had to wait, from the replay with the settings of the recording.
-    In that one itself each waits, for the next recorded start.
+    Before the period, what was recorded happens, and nothing else starts. `known_delays`: when a start was
+    due in the period and had to wait, from the replay with the settings of the recording. In that one itself
+    each waits, for the next recorded start.
     """
 
     def __init__(
@@ -85,20 +87,30 @@ class Replay:
         self.unexplained: list[Period] = []  # not by the log: other settings, or an outage
         self.watched: Arrival | None = None
         self.woken_at: datetime | None = None  # when a run began with the watched notification active
-        self.was_paused = recording.initial.paused
+        self.was_paused = False
         self._watched_id = watched
-        self._recording, self._rules, self._known_delays = recording, rules, known_delays
+        self._recording, self._rules = recording, rules
+        self._known_delays: Sequence[Period] = ALWAYS
+        self._delays_of_period = known_delays
+        self._is_in_period = False
         self._phases = [(event.at, event.phase) for event in recording.events if event.phase is not None]
         self._runs = recording.runs
         self._next_run = recording.first_number
-        self._now = recording.start
-        self._state: AgentState = recording.initial
+        self._now = recording.replayed_from
+        self._state = replace(recording.initial, sleep_until=recording.sleeps[self._next_run])
         self._paused = recording.organization_paused
         self._queue: dict[UUID, Arrival] = {}
-        self._starts = [run.started_at for run in recording.runs if run.started_at < recording.start]
+        self._high: dict[UUID, Arrival] = {}  # those of high priority
+        self._to_clear: dict[UUID, Arrival] = {}  # those that a recorded run cleared
+        self._active = ActiveTimes()
+        before = recording.runs[: self._next_run]
+        self._starts = [run.started_at for run in before]
         self._spent: dict[date, Decimal] = {}
-        self._shared_cap_until = recording.start  # the budget of the organization is spent until then
+        for run in before:
+            self._spend(run.cost_usd, run.ended_at or self._now)
+        self._shared_cap_until = self._now  # the budget of the organization is spent until then
         self._run: Wake | None = None
+        self._started = 0  # runs
         self._clearings: list[tuple[datetime, Arrival]] = []  # of the run, the latest first
         self._pending_at_start = 0
         self._decision: Decision | None = None  # while it rests
@@ -106,41 +118,51 @@ class Replay:
         self._waits_until = LAST_MOMENT
         self._reasons: set[str] = set()  # of the start that is due, while it waits
         self._last_active_at: datetime | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        if self._rules.is_never_paused:
-            self._state = transitions.unpaused(self._state)
-        for number, run in enumerate(self._runs[: self._next_run]):
-            if run.id != self._state.run_id and run.ended_at is not None:
-                self._spend(run.cost_usd, run.ended_at)
-            else:
-                self._run = Wake(run.started_at, run.wake_reason, number, True)
-        if self._run is None:
-            self._state = replace(self._state, sleep_until=self._recording.sleeps[self._next_run])
 
     def steps(self) -> Iterator[None]:
         """Go through the period; yield after each step, so that others get their turn."""
-        end = self._recording.end
-        for event in (*self._recording.events, None):
-            at = end if event is None else event.at
-            while (own := self._next_of_its_own()) is not None and own < at:
-                self._now = max(self._now, own)
-                self._act()
-                yield
-            now = max(self._now, at)
-            if event is not None:
-                self._now = at  # earlier than the start for what waited then
-                self._take(event)
-                self._now = now
-                if self._run is None:
-                    self._rest()
-                yield
-        for one in self._queue.values():
+        events, start, end = self._recording.events, self._recording.start, self._recording.end
+        place = bisect_left(events, start, key=lambda event: event.at)
+        yield from self._go_through(events[:place], start)
+        self._begin_period()
+        yield from self._go_through(events[place:], end)
+        for one in self._high.values():
             if one.activated_at is not None and one.is_active(end):
                 self.waits.append((one.source, one.activated_at, None))
         if self._due_since is not None and self._is_explained(self._due_since, end):
             self.delays.append((self._due_since, LAST_MOMENT))
+
+    def _begin_period(self) -> None:
+        """Let the rules of the replay hold from now on, also for what is due already."""
+        self._now, self._is_in_period = max(self._now, self._recording.start), True
+        self._known_delays, self.wakes, self.waits = self._delays_of_period, [], []
+        self.was_paused = self._state.paused
+        if self._rules.is_never_paused:
+            self._state = transitions.unpaused(self._state)
+        if self._run is None:
+            self._due_since = None
+            self._rest()
+
+    def _go_through(self, events: Sequence[Event], until: datetime) -> Iterator[None]:
+        for event in events:
+            yield from self._go_on(event.at)
+            now = max(self._now, event.at)
+            self._now = event.at  # earlier than the beginning for what waited then
+            self._take(event)
+            self._now = now
+            if self._run is None and event.type in REMOVALS:
+                self._decision = None  # when something else happens: many may be removed at once
+            elif self._run is None:
+                self._rest()
+            yield
+        yield from self._go_on(until)
+
+    def _go_on(self, until: datetime) -> Iterator[None]:
+        """Let happen what no event brings."""
+        while self._now < until and (own := self._next_of_its_own()) is not None and own < until:
+            self._now = max(self._now, own)
+            self._act()
+            yield
 
     def spent_on(self, moment: datetime) -> Decimal:
         """Return what was spent on the day of a moment, by UTC."""
@@ -227,27 +249,27 @@ class Replay:
         self._stop_waiting()
         self._run, self._decision = Wake(now, reason, stands_for, number is not None, ends_at, cost_usd), None
         self.wakes.append(self._run)
+        self._started += 1
         self._starts.append(now)
-        if self._watched_id in self._queue and self._queue[self._watched_id].is_active(now):
+        if self._watched_id in self._high and self._high[self._watched_id].is_active(now):
             self.woken_at = self.woken_at or now
         if run is None or run.outcome is Outcome.SLEPT:
             # No agent may sleep while something of high priority is uncleared.
             ids = {one.id for one in due}
-            due += [one for one in self._queue.values() if self._is_left(one, number) and one.id not in ids]
+            due += [one for one in self._high.values() if self._is_left(one, number) and one.id not in ids]
         offsets = [(one.offset if one.cleared_by is not None else length, one) for one in due]
         clearings = [(now + min(offset, length), one) for offset, one in offsets]
         self._clearings = sorted(clearings, key=lambda each: each[0], reverse=True)
 
     def _due(self, number: int | None) -> list[Arrival]:
         """Return what a run that starts now clears, as it has been in the queue of enough runs."""
-        started = len(self.wakes) + 1
+        started = self._started + 1
         return [
             one
-            for one in self._queue.values()
+            for one in self._to_clear.values()
             if (one.activated_at is None or one.is_active(self._now))
             and started - one.runs_before >= one.needed_runs
             and (number is None or one.cleared_by != number)
-            and one.cleared_by is not None
         ]
 
     def _is_left(self, one: Arrival, number: int | None) -> bool:
@@ -258,10 +280,10 @@ class Replay:
         cleared_by = [one.cleared_by for one in due if one.cleared_by is not None]
         if cleared_by or not self._runs:
             return max(cleared_by, key=self._length, default=None)
-        number, active = self._next_run, [one for one in self._queue.values() if one.is_active(self._now)]
+        number, active = self._next_run, [one for one in self._high.values() if one.is_active(self._now)]
         if active:
             latest = max(active, key=lambda one: one.activated_at or self._now)
-            number = latest.first_run + len(self.wakes) - latest.runs_before
+            number = latest.first_run + self._started - latest.runs_before
         return min(number, len(self._runs) - 1)
 
     def _length(self, number: int) -> timedelta:
@@ -328,6 +350,9 @@ class Replay:
             return
         facts, now = self._facts(), self._now
         recorded = self._runs[number].wake_reason
+        if not self._is_in_period:
+            self._start(facts, recorded, number)
+            return
         if recorded == WakeReason.RUN_REQUESTED and (
             facts.state.status is not AgentStatus.ARCHIVED
             and answer_without_run(facts, now, run_is_stopping=False) is None
@@ -372,12 +397,13 @@ class Replay:
         elif one is None:
             return
         elif event.type is EventType.NOTIFICATION_DELETED:
-            del self._queue[id_]
+            self._remove(one)
         elif event.type is EventType.NOTIFICATION_CLEARED:
             if self._is_cleared_now(one):
                 self._clear(one)
         elif event.type is EventType.NOTIFICATION_CHANGED:
             since, before = one.activated_at, one.scheduled_for
+            self._deactivate(one)
             one.priority = Priority(event.data.get("priority", one.priority))
             if "scheduled_for" in event.data.get("fields", ()):
                 one.scheduled_for = moment_of(event.data.get("scheduled_for"))
@@ -385,20 +411,22 @@ class Replay:
 
     def _add(self, recorded: Arrival, before: Arrival | None, *, is_new: bool) -> None:
         """Add a notification to the queue, unless it is there: then its clearing was left out."""
-        one = replace(recorded, came_at=self._now, runs_before=len(self.wakes))
-        if is_new:
+        one = replace(recorded, came_at=self._now, runs_before=self._started)
+        if is_new and self._is_in_period:
             one.priority = self._rules.priorities.get(one.source, one.priority)
+        if before is not None:
+            self._remove(before)
         self._queue[one.id] = one
+        if one.cleared_by is not None:
+            self._to_clear[one.id] = one
         if one.id == self._watched_id:
             self.watched = one
-        one.activated_at = before.activated_at if before is not None else None
-        if one.activated_at is None:
-            self._activate(one, None)
+        self._activate(one, before.activated_at if before is not None else None)
 
     def _activate(self, one: Arrival, since: datetime | None) -> None:
         """Make it active after all that the agent went through before, unless it is a reminder."""
         active_at = activation(one.priority, one.scheduled_for, self._now, since=since)
-        is_new = active_at != one.activated_at and self._now >= self._recording.start
+        is_new = active_at != since and self._now >= self._recording.replayed_from
         if active_at is not None and active_at != one.scheduled_for and is_new:
             state = self._state
             others = (state.last_started_at, state.last_ended_at, state.stopped_at, state.seen_until)
@@ -406,19 +434,32 @@ class Replay:
             active_at = active_at if latest is None else max(active_at, latest + MOMENT)
             self._last_active_at = active_at
         one.activated_at = active_at
+        if active_at is not None:
+            self._high[one.id] = one
+            self._active.add(one.source, active_at, one.scheduled_for, urgent=one.urgent)
+
+    def _deactivate(self, one: Arrival) -> None:
+        if one.activated_at is not None:
+            del self._high[one.id]
+            self._active.remove(one.source, one.activated_at, one.scheduled_for, urgent=one.urgent)
+
+    def _remove(self, one: Arrival) -> None:
+        self._deactivate(one)
+        self._to_clear.pop(one.id, None)
+        del self._queue[one.id]
 
     def _is_cleared_now(self, one: Arrival) -> bool:
         """Return whether the recorded clearing happens here, too: not by a run that came earlier or later."""
         wake = self._run
-        if one.cleared_by is None or wake is None:
-            return one.cleared_by is None
+        if not self._is_in_period or one.cleared_by is None or wake is None:
+            return not self._is_in_period or one.cleared_by is None
         came_during_run = one.cleared_by < one.first_run
         return (wake.is_recorded and wake.number == one.cleared_by) or came_during_run
 
     def _clear(self, one: Arrival) -> None:
         if self._queue.get(one.id) is not one:
             return
-        del self._queue[one.id]
+        self._remove(one)
         if one.activated_at is not None:
             self.waits.append((one.source, one.activated_at, self._now))
 
@@ -426,14 +467,12 @@ class Replay:
 
     def _facts(self) -> AgentFacts:
         settings, wake, state = self._rules.facts, self._run, self._state
-        queue = self._queue.values()
-        uncleared = ((one.source, one.activated_at, one.scheduled_for, one.urgent) for one in queue)
         return replace(
             settings,
             state=state,
             organization_paused=self._paused,
             instance_paused_at=None,
-            pending=group_pending(uncleared, state, self._now),
+            pending=self._active.grouped(state, self._now),
             pending_at_start=self._pending_at_start,
             budgets=tuple(replace(one, spent_usd=self._spent_of(one)) for one in settings.budgets),
             limits=self._limits(settings.limits),

@@ -21,15 +21,8 @@ from supervisors.clock import Clock
 from supervisors.engine.snapshot import Present
 from supervisors.fair_slots import FairSlots
 from supervisors.policy.explanations import when
-from supervisors.policy.phases import Phase
 from supervisors.rewind.least_change import LeastChange, Run, least_change
-from supervisors.rewind.recording import (
-    Recording,
-    arrivals_before,
-    initial_state,
-    moment_of,
-    with_schedules,
-)
+from supervisors.rewind.recording import Recording, recording_of, replayed_from, with_schedules
 from supervisors.rewind.replay import Replay, Rules, Wait
 from supervisors.rewind.words import length_in_words
 from supervisors.timeline.bands import PauseChange
@@ -147,41 +140,32 @@ class Rewinds:
 
     async def read(self, present: Present, start: datetime, end: datetime) -> Recording | None:
         """Read the recording of an agent; None if it does not exist. Raise NotKept or `TooManyChanges`."""
-        agent_id, state = present.facts.state.agent_id, present.facts.state
-        origin = await self._phases.get_origin(agent_id)
+        recorded, state = self._recorded, present.facts.state
+        origin = await self._phases.get_origin(state.agent_id)
         if origin is None:
             return None
         oldest_at = kept_from(origin, self._clock.now(), self._kept_days)
         if start < oldest_at and origin.created_at < oldest_at:
             raise NotKept(oldest_at)
-        events = await self._recorded.list_events(agent_id, start, end, MAX_RECORDED + 1)
-        runs = await self._recorded.list_runs(agent_id, start, end, MAX_RECORDED + 1)
-        pauses = await self._phases.list_pauses(origin.organization_id, start, end, MAX_PAUSES + 1)
+        runs = await recorded.list_runs(state.agent_id, start, end, MAX_RECORDED + 1)
+        first = max(oldest_at, replayed_from(runs, start, origin.created_at))
+        before = await recorded.list_events(state.agent_id, first, start, MAX_RECORDED)
+        if len(before) == MAX_RECORDED:
+            before, first = [], start
+        events = await recorded.list_events(state.agent_id, start, end, MAX_RECORDED + 1)
+        pauses = await self._phases.list_pauses(origin.organization_id, first, end, MAX_PAUSES + 1)
         require_few((event.at for event in events), MAX_RECORDED)
         require_few((run.started_at for run in runs if run.started_at < end), MAX_RECORDED)
-        require_few((pause.at for pause in pauses if start < pause.at < end), MAX_PAUSES)
-        ids = {event.resource_id for event in events if event.resource_id is not None}
-        known = await self._recorded.list_notifications(agent_id, ids, start)
-        changes = await self._phases.list_changes(agent_id, start, start, 0)
-        phase, next_at = (changes[0].before or Phase.ASLEEP) if changes else origin.phase, None
-        if changes and changes[0].at <= start:
-            phase, next_at = changes[0].phase, moment_of(changes[0].next_at)
-        is_last = not runs or runs[-1].started_at < end
+        require_few((pause.at for pause in pauses if first < pause.at < end), MAX_PAUSES)
+        ids = {event.resource_id for event in (*before, *events) if event.resource_id is not None}
+        known = await recorded.list_notifications(state.agent_id, ids, first)
         pauses_then = pauses_of(origin, pauses)
-        was_paused = bool([change for change in pauses_then if change.at <= start][-1].why)
-        inside = [event for event in [*events, *_told(pauses, pauses_then[1:])] if start <= event.at < end]
-        return Recording(
-            start,
-            end,
-            [
-                *arrivals_before(known.values(), start),
-                *sorted(inside, key=lambda event: (event.at, event.id)),
-            ],
-            runs,
-            known,
-            initial_state(agent_id, phase, next_at, runs, start),
-            organization_paused=was_paused,
-            sleep_until=state.sleep_until if is_last else None,
+        was_paused = bool([change for change in pauses_then if change.at <= first][-1].why)
+        told = (pause for pause in _told(pauses, pauses_then[1:]) if first < pause.at < end)
+        in_time = [*before, *events, *told]
+        return await asyncio.to_thread(
+            partial(recording_of, organization_paused=was_paused),
+            *(state, (first, start, end), in_time, runs, known),
         )
 
     async def least_change(self, recording: Recording, rules: Rules, notification_id: UUID) -> LeastChange:

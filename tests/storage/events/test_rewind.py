@@ -1,10 +1,9 @@
-"""The rows of a recording: the events of a period in the order of their ids, page by page."""
+"""The rows of a recording: the events of a period in the order of their ids."""
 
 from datetime import timedelta
 
 import pytest
 
-from storage.events import rewind
 from storage.events.rewind import RecordedEvents
 from storage.postgres.pool import Pool
 from tests.storage.events.test_timeline import AGENT, OTHER, write_runs
@@ -15,12 +14,9 @@ pytestmark = pytest.mark.own_database
 TYPES = ["notification.created", "run.started", "run.ended", "agent.asleep"]
 
 
-async def test_events_of_a_period_come_in_pages_with_ends_of_runs(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_events_of_a_period_come_with_ends_of_runs(pool: Pool) -> None:
     await write_runs(pool, OTHER, NOW, 2)
     await write_runs(pool, AGENT, NOW, 5)
-    monkeypatch.setattr(rewind, "CHUNK", 3)
     recorded, start, end = RecordedEvents(pool), NOW + MINUTE, NOW + 3 * MINUTE
 
     events = await recorded.list_events(AGENT, start, end, 100)

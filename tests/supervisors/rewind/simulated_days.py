@@ -11,13 +11,13 @@ from unittest.mock import patch
 from uuid import UUID
 
 from hostsvc_testing.memory import memory_facts
-from storage.agent_facts import AgentFacts, AgentState
+from storage.agent_facts import AgentFacts
 from storage.events.model import PAUSES, Event, EventType
 from storage.events.rewind import KnownNotification, RecordedRun
 from storage.model import Agent
 from supervisors.engine.run import ActiveRun
 from supervisors.policy.decisions import Policy, policy_of
-from supervisors.rewind.recording import Recording, arrivals_before, initial_state, moment_of
+from supervisors.rewind.recording import Recording, recording_of, replayed_from
 from tests.simulation import service, simulation
 from tests.simulation.process import RUNS, SUPERVISORS
 from tests.simulation.scripted_harness import ScriptedHarness
@@ -173,58 +173,36 @@ def _day(world: CalmSimulation, agent: Agent, costs: dict[UUID, Decimal]) -> Day
         for one in tables.queue(agent.id)
     }  # fmt: skip
     start = min([agent.created_at, *(event.at for event in events)])
-    until = tables.states[agent.id].sleep_until
-    state = AgentState(agent.id)
-    recording = Recording(start, now, events, recorded, known, state, sleep_until=until)
+    state = tables.states[agent.id]
+    recording = recording_of(state, (start, start, now), events, recorded, known, organization_paused=False)
     return Day(recording, facts, policy_of(SUPERVISORS, RUNS))
 
 
 def second_half(day: Day) -> Day | None:
-    """Return the day from shortly before its middle run on, as the log tells it; None without runs."""
+    """Return the day from shortly before its middle run on, as the database tells it; None without runs."""
     whole = day.recording
     if not whole.runs:
         return None
     middle = whole.runs[len(whole.runs) // 2].started_at
     start = middle - (middle - whole.start) / 7
-    before = [event for event in whole.events if event.at < start]
-    phases = [event for event in before if event.phase is not None]
-    last = phases[-1] if phases else None
-    phase, next_at = (str(last.phase), moment_of(last.data.get("next_at"))) if last else ("asleep", None)
+    first = replayed_from(whole.runs, start, whole.start)
+    before = [event for event in whole.events if event.at < first]
     pauses = [event for event in before if event.type in PAUSES]
-    waiting = _waiting(before, whole)
-    recording = Recording(
-        start,
-        whole.end,
-        [*arrivals_before(waiting, start), *(event for event in whole.events if event.at >= start)],
+    events = [event for event in whole.events if event.at >= first]
+    known = {one.id: one for one in whole.notifications.values() if is_told(one, before, events)}
+    recording = recording_of(
+        day.facts.state,
+        (first, start, whole.end),
+        events,
         whole.runs,
-        {**whole.notifications, **{one.id: one for one in waiting}},
-        initial_state(day.facts.state.agent_id, phase, next_at, whole.runs, start),
+        known,
         organization_paused=bool(pauses) and pauses[-1].type is EventType.ORGANIZATION_PAUSED,
-        sleep_until=whole.sleep_until,
     )
     return replace(day, recording=recording)
 
 
-def _waiting(before: Sequence[Event], whole: Recording) -> list[KnownNotification]:
-    """Return the notifications that these events leave uncleared, as they were then."""
-    waiting: dict[UUID, KnownNotification] = {}
-    for event in before:
-        id_, data = event.resource_id, event.data
-        if id_ is None or event.agent_id is None:
-            continue
-        if event.type in {EventType.NOTIFICATION_CLEARED, EventType.NOTIFICATION_DELETED}:
-            waiting.pop(id_, None)
-        elif event.type is EventType.NOTIFICATION_CREATED:
-            known = whole.notifications.get(id_)
-            urgent = known is not None and known.urgent
-            scheduled_for = moment_of(data.get("scheduled_for"))
-            waiting[id_] = KnownNotification(
-                id_, event.organization_id, event.agent_id, data["source"], "", data["priority"],
-                event.at, scheduled_for, urgent,
-            )  # fmt: skip
-        elif id_ in waiting:
-            changes = {name: data[name] for name in ("priority", "scheduled_for") if name in data}
-            if "scheduled_for" in changes:
-                changes["scheduled_for"] = moment_of(changes["scheduled_for"])
-            waiting[id_] = replace(waiting[id_], **changes)
-    return list(waiting.values())
+def is_told(one: KnownNotification, before: Sequence[Event], events: Sequence[Event]) -> bool:
+    """Return whether a recording has the notification: by an event, or because it was never cleared."""
+    last = [event for event in before if event.resource_id == one.id][-1:]
+    is_waiting = not last or last[0].type is not EventType.NOTIFICATION_CLEARED
+    return is_waiting or any(event.resource_id == one.id for event in events)

@@ -5,7 +5,7 @@ from decimal import Decimal
 from uuid import UUID
 
 from hostsvc_testing.memory.tables import Tables
-from storage.agent_facts import NO_LIMITS, AgentFacts, Budget, WakeLimits, group_pending
+from storage.agent_facts import NO_LIMITS, ActiveTimes, AgentFacts, Budget, WakeLimits
 from storage.model import Agent, Unpriced
 
 
@@ -16,6 +16,10 @@ def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
         return None
     template = tables.templates.get(agent.template_id) if agent.template_id else None
     run = tables.runs.get(state.run_id) if state.run_id else None
+    active = ActiveTimes()
+    for one in tables.uncleared(agent_id):
+        if one.activated_at is not None:
+            active.add(one.source, one.activated_at, one.scheduled_for, urgent=one.urgent)
     return AgentFacts(
         organization_id=agent.organization_id,
         state=state,
@@ -27,14 +31,7 @@ def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
         agent_window_seconds=agent.debounce_window_seconds,
         template_window_seconds=template.debounce_window_seconds if template else None,
         budgets=budgets(tables, agent, now),
-        pending=group_pending(
-            (
-                (one.source, one.activated_at, one.scheduled_for, one.urgent)
-                for one in tables.uncleared(agent_id)
-            ),
-            state,
-            now,
-        ),
+        pending=active.grouped(state, now),
         pending_at_start=run.notification_count if run else 0,
         interrupted_sleep_until=run.interrupted_sleep_until if run else None,
         wake_reason=run.wake_reason if run else "",
