@@ -40,6 +40,7 @@ class LeastChange:
 
 
 Change = tuple[float, dict[str, Any]]  # its size, in proportion to the value, and the patch
+AS_IT_IS: Change = 0, {}  # settings may have changed since
 Run = Callable[[Replay], Replay]  # carries a replay out, within its time
 
 
@@ -54,7 +55,7 @@ def least_change(recording: Recording, rules: Rules, notification_id: UUID, run:
         for (size, patch), (other_size, other) in combinations(singles, 2)
         if patch.keys() != other.keys()
     ]
-    for changes in (singles, pairs):
+    for changes in ([AS_IT_IS], singles, pairs):
         for _, patch in sorted(changes, key=lambda change: change[0]):
             replay = Replay(recording, _changed(rules, patch), first.delays, watched=notification_id)
             woken_at = run(replay).woken_at

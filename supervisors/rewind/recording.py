@@ -102,10 +102,6 @@ class Recording:
         """Return until when the agent slept before each run, and after the last one; None: not known."""
         return _sleeps_of(self)
 
-    def recorded_runs(self) -> list[RecordedRun]:
-        """Return the runs that started in the period."""
-        return [run for run in self.runs if self.start <= run.started_at < self.end]
-
 
 def replayed_from(runs: Iterable[RecordedRun], start: datetime, created_at: datetime) -> datetime:
     """Return from when on to replay, so that the state at the start of a period follows from the events.

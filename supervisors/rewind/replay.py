@@ -1,8 +1,8 @@
 """The replay of a recording by the rules that start agents, in virtual time, with other settings. Pure.
 
 A simulated run takes the place of a recorded one: it lasts as long, ends in the same way, sleeps as long and
-clears what that one cleared. A replay with the settings of the recording starts each run when it was
-recorded, which shows how long each start that was due had to wait; other replays wait as long.
+clears what that one cleared. A first replay lets happen what was recorded, which shows how long each start
+that was due had to wait; a second one follows the rules, and waits as long.
 """
 
 from bisect import bisect_left, bisect_right
@@ -33,7 +33,6 @@ NO_STOP = frozenset({WHY_STOPPING_FOR_AGENT_PAUSE, WHY_STOPPING_FOR_PAUSE, WHY_S
 UNKNOWN_RUN = timedelta(minutes=1)  # the length of a run if none was recorded
 REACTION = timedelta(seconds=1)  # within which the service starts what is due, if it has room
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
-ALWAYS = ((datetime.min.replace(tzinfo=UTC), LAST_MOMENT),)
 REMOVALS = frozenset({EventType.NOTIFICATION_CLEARED, EventType.NOTIFICATION_DELETED})
 MAY_COUNT = frozenset({Outcome.INTERRUPTED, Outcome.BUDGET})  # as failures
 
@@ -69,30 +68,29 @@ class Wake:
 class Replay:
     """One replay. `steps` carries it out; afterwards the public attributes tell what came of it.
 
-    Before the period, what was recorded happens, and nothing else starts. `known_delays`: when a start was
-    due in the period and had to wait, from the replay with the settings of the recording. In that one itself
-    each waits, for the next recorded start.
+    `known_delays`: when a start was due and had to wait, from the first replay of the recording. Without
+    them this is that one: the recorded runs start, and no others. The time before the period is always
+    replayed so.
     """
 
     def __init__(
         self,
         recording: Recording,
         rules: Rules,
-        known_delays: Sequence[Period] = ALWAYS,
+        known_delays: Sequence[Period] | None = None,
         watched: UUID | None = None,
     ) -> None:
         self.wakes: list[Wake] = []
         self.waits: list[Wait] = []
         self.delays: list[Period] = []
-        self.unexplained: list[Period] = []  # not by the log: other settings, or an outage
+        self.reproduced = 0  # recorded runs that started when and why the rules say
         self.watched: Arrival | None = None
         self.woken_at: datetime | None = None  # when a run began with the watched notification active
         self.was_paused = False
         self._watched_id = watched
         self._recording, self._rules = recording, rules
-        self._known_delays: Sequence[Period] = ALWAYS
-        self._delays_of_period = known_delays
-        self._is_in_period = False
+        self._is_first, self._known_delays = known_delays is None, known_delays or ()
+        self._follows_rules = False
         self._phases = [(event.at, event.phase) for event in recording.events if event.phase is not None]
         self._runs = recording.runs
         self._next_run = recording.first_number
@@ -104,7 +102,7 @@ class Replay:
         self._to_clear: dict[UUID, Arrival] = {}  # those that a recorded run cleared
         self._active = ActiveTimes()
         before = recording.runs[: self._next_run]
-        self._starts = [run.started_at for run in before]
+        self.starts = [run.started_at for run in before]  # of all runs, also those before the period
         self._spent: dict[date, Decimal] = {}
         for run in before:
             self._spend(run.cost_usd, run.ended_at or self._now)
@@ -115,7 +113,6 @@ class Replay:
         self._pending_at_start = 0
         self._decision: Decision | None = None  # while it rests
         self._due_since: datetime | None = None
-        self._waits_until = LAST_MOMENT
         self._reasons: set[str] = set()  # of the start that is due, while it waits
         self._last_active_at: datetime | None = None
 
@@ -129,13 +126,12 @@ class Replay:
         for one in self._high.values():
             if one.activated_at is not None and one.is_active(end):
                 self.waits.append((one.source, one.activated_at, None))
-        if self._due_since is not None and self._is_explained(self._due_since, end):
-            self.delays.append((self._due_since, LAST_MOMENT))
+        self._stop_waiting(end, LAST_MOMENT)
 
     def _begin_period(self) -> None:
         """Let the rules of the replay hold from now on, also for what is due already."""
-        self._now, self._is_in_period = max(self._now, self._recording.start), True
-        self._known_delays, self.wakes, self.waits = self._delays_of_period, [], []
+        self._now, self._follows_rules = max(self._now, self._recording.start), not self._is_first
+        self.wakes, self.waits, self.reproduced = [], [], 0
         self.was_paused = self._state.paused
         if self._rules.is_never_paused:
             self._state = transitions.unpaused(self._state)
@@ -181,7 +177,7 @@ class Replay:
         if self._decision is None:
             self._rest()
         if self._due_since is not None:
-            return self._waits_until
+            return self._delayed_until(self._due_since)
         return self._decision.next_at if self._decision else None
 
     def _act(self) -> None:
@@ -204,27 +200,29 @@ class Replay:
             decision = decide(facts, now, self._rules.policy)
         self._decision = decision
         if wake is None:
-            self._stop_waiting()
+            self._stop_waiting(now, now)
             self._state = transitions.with_next_due(facts, decision, now)
             return
         self._reasons.add(wake.reason)
-        until = self._waits_until if self._due_since else self._delayed_until()
-        if until is None or (self._due_since and has_waited and until <= now):
+        was_due, since = self._due_since is not None, self._due_since or now
+        until = self._delayed_until(since)
+        if until is None or (was_due and has_waited and until <= now):
             self._start(facts, wake.reason, number=None)
-        elif self._due_since is None:
-            self._due_since, self._waits_until = now, until
-            self._state = transitions.queued(self._state, now)
+        else:
+            self._due_since, self._state = since, transitions.queued(self._state, now)
 
-    def _delayed_until(self) -> datetime | None:
-        """Return until when a start that is due now has to wait; None if it does not."""
-        place = bisect_right(self._known_delays, (self._now, LAST_MOMENT)) - 1
-        until = self._known_delays[place][1] if place >= 0 else None
-        return until if until is not None and self._now <= until else None
+    def _delayed_until(self, since: datetime) -> datetime | None:
+        """Return until when a start that is due since a moment has to wait; None if it does not."""
+        if not self._follows_rules:
+            return LAST_MOMENT
+        place = bisect_right(self._known_delays, (since, LAST_MOMENT)) - 1
+        until = self._known_delays[place][1] if place >= 0 else since - MOMENT
+        return until if since <= until else None
 
-    def _stop_waiting(self) -> None:
-        if self._due_since is not None:
-            is_explained = self._is_explained(self._due_since, self._now)
-            (self.delays if is_explained else self.unexplained).append((self._due_since, self._now))
+    def _stop_waiting(self, now: datetime, until: datetime) -> None:
+        """Keep a delay that the log explains. A longer one shows other settings, or an outage."""
+        if self._due_since is not None and self._is_explained(self._due_since, now):
+            self.delays.append((self._due_since, until))
         self._due_since, self._reasons = None, set()
 
     def _is_explained(self, since: datetime, until: datetime) -> bool:
@@ -238,7 +236,7 @@ class Replay:
 
     def _start(self, facts: AgentFacts, reason: str, number: int | None) -> None:
         """Start a run: the recorded one, or else one that stands for others."""
-        now, due = self._now, self._due(number)
+        now, due = self._now, self._due(number) if self._follows_rules else []
         self._pending_at_start = active_count(facts)
         stands_for = number if number is not None else self._stands_for(due)
         run = None if stands_for is None else self._runs[stands_for]
@@ -246,17 +244,18 @@ class Replay:
         ends_at = now + length if number is None else None
         cost_usd = run.cost_usd if run else Decimal(0)
         self._state = transitions.started(facts, run.id if run else UUID(int=0), reason, now)
-        self._stop_waiting()
+        self._stop_waiting(now, now)
         self._run, self._decision = Wake(now, reason, stands_for, number is not None, ends_at, cost_usd), None
         self.wakes.append(self._run)
         self._started += 1
-        self._starts.append(now)
+        self.starts.append(now)
         if self._watched_id in self._high and self._high[self._watched_id].is_active(now):
             self.woken_at = self.woken_at or now
-        if run is None or run.outcome is Outcome.SLEPT:
+        if self._follows_rules and (run is None or run.outcome is Outcome.SLEPT):
             # No agent may sleep while something of high priority is uncleared.
             ids = {one.id for one in due}
-            due += [one for one in self._high.values() if self._is_left(one, number) and one.id not in ids]
+            left = (one for one in self._high.values() if number is None or one.cleared_by != number)
+            due += [one for one in left if one.is_active(now) and one.id not in ids]
         offsets = [(one.offset if one.cleared_by is not None else length, one) for one in due]
         clearings = [(now + min(offset, length), one) for offset, one in offsets]
         self._clearings = sorted(clearings, key=lambda each: each[0], reverse=True)
@@ -271,9 +270,6 @@ class Replay:
             and started - one.runs_before >= one.needed_runs
             and (number is None or one.cleared_by != number)
         ]
-
-    def _is_left(self, one: Arrival, number: int | None) -> bool:
-        return one.is_active(self._now) and (number is None or one.cleared_by != number)
 
     def _stands_for(self, due: list[Arrival]) -> int | None:
         """Return the longest run that cleared any of this, else the one that saw the latest, or the next."""
@@ -350,9 +346,6 @@ class Replay:
             return
         facts, now = self._facts(), self._now
         recorded = self._runs[number].wake_reason
-        if not self._is_in_period:
-            self._start(facts, recorded, number)
-            return
         if recorded == WakeReason.RUN_REQUESTED and (
             facts.state.status is not AgentStatus.ARCHIVED
             and answer_without_run(facts, now, run_is_stopping=False) is None
@@ -360,9 +353,13 @@ class Replay:
             facts = replace(facts, state=transitions.run_requested(facts.state, now))
             self._reasons.add(WakeReason.RUN_REQUESTED)
         wake = decide(facts, now, self._rules.policy).due_wake(now)
-        if wake is not None:
-            # It was decided at a moment since it became due.
-            self._start(facts, recorded if recorded in self._reasons else wake.reason, number)
+        reasons = {*self._reasons, wake.reason} if wake is not None else set()  # since it became due
+        if not self._follows_rules:
+            is_explained = self._is_explained(self._due_since or now, now)
+            self.reproduced += recorded in reasons and is_explained
+            self._start(facts, recorded, number)
+        elif wake is not None:
+            self._start(facts, recorded if recorded in reasons else wake.reason, number)
 
     def _take_change(self, event: Event) -> None:
         """Take over what people have asked for, which the log tells by the change of the phase."""
@@ -412,7 +409,7 @@ class Replay:
     def _add(self, recorded: Arrival, before: Arrival | None, *, is_new: bool) -> None:
         """Add a notification to the queue, unless it is there: then its clearing was left out."""
         one = replace(recorded, came_at=self._now, runs_before=self._started)
-        if is_new and self._is_in_period:
+        if is_new and self._follows_rules:
             one.priority = self._rules.priorities.get(one.source, one.priority)
         if before is not None:
             self._remove(before)
@@ -451,8 +448,8 @@ class Replay:
     def _is_cleared_now(self, one: Arrival) -> bool:
         """Return whether the recorded clearing happens here, too: not by a run that came earlier or later."""
         wake = self._run
-        if not self._is_in_period or one.cleared_by is None or wake is None:
-            return not self._is_in_period or one.cleared_by is None
+        if not self._follows_rules or one.cleared_by is None or wake is None:
+            return not self._follows_rules or one.cleared_by is None
         came_during_run = one.cleared_by < one.first_run
         return (wake.is_recorded and wake.number == one.cleared_by) or came_during_run
 
@@ -494,5 +491,5 @@ class Replay:
 
     def _filling(self, limit: int | None, after: datetime) -> datetime | None:
         """Return the start that fills a limit, if it is later than a moment."""
-        start = self._starts[-limit] if limit and len(self._starts) >= limit else after
+        start = self.starts[-limit] if limit and len(self.starts) >= limit else after
         return start if start > after else None

@@ -23,7 +23,7 @@ from supervisors.fair_slots import FairSlots
 from supervisors.policy.explanations import when
 from supervisors.rewind.least_change import LeastChange, Run, least_change
 from supervisors.rewind.recording import Recording, recording_of, replayed_from, with_schedules
-from supervisors.rewind.replay import Replay, Rules, Wait
+from supervisors.rewind.replay import Replay, Rules
 from supervisors.rewind.words import length_in_words
 from supervisors.timeline.bands import PauseChange
 from supervisors.timeline.timelines import MAX_PAUSES, kept_from, pauses_of, require_few
@@ -205,48 +205,42 @@ def _told(events: Iterable[Event], changes: Iterable[PauseChange]) -> Iterator[E
 def _rewind(recording: Recording, before: Rules, patched: Patched, run: Run) -> Rewind:
     first = run(Replay(recording, before))
     second = run(Replay(with_schedules(recording, patched.schedules), patched.rules, first.delays))
-    runs, end = recording.recorded_runs(), recording.end
-    told = {(run.started_at, run.wake_reason) for run in runs}
-    late = {until for _, until in first.unexplained}
-    reproduced = sum((wake.at, wake.reason) in told and wake.at not in late for wake in first.wakes)
-    happened = [RunBand(run.started_at, run.ended_at or end, run.wake_reason) for run in runs]
-    simulated = [RunBand(wake.at, wake.ends_at or end, wake.reason) for wake in second.wakes]
-    waits = _waits(happened, first.waits, end), _waits(simulated, second.waits, end)
-    recorded = _course(happened, waits[0], sum((run.cost_usd for run in runs), Decimal(0)))
-    rewound = _course(simulated, waits[1], sum((wake.cost_usd for wake in second.wakes), Decimal(0)))
+    waits, then = _waits(first, recording.end), _waits(second, recording.end)
+    recorded, rewound = _course(first, waits, recording.end), _course(second, then, recording.end)
     assumed = [*ASSUMED, *([SCHEDULES_ASSUMED] if patched.schedules else [])]
-    changes = [event for event in recording.events if event.type is EventType.AGENT_CHANGED]
+    later = (event for event in recording.events if event.at >= recording.start)
+    changes = [event for event in later if event.type is EventType.AGENT_CHANGED]
     if changes:
         fields = sorted({name for event in changes for name in event.data.get("fields", ())})
         assumed.append(f"Settings were changed in it, last at {when(changes[-1].at)}: {', '.join(fields)}.")
-    if reproduced < len(runs):
-        assumed.append(f"{len(runs) - reproduced} of the recorded wakes do not follow from these settings.")
-    summary = f"{patched.said} {_difference(recorded, rewound, *waits)}"
-    return Rewind(recording.start, end, recorded, rewound, reproduced, summary, assumed)
+    if others := recorded.wakes - first.reproduced:
+        assumed.append(f"{others} of the recorded wakes do not follow from these settings.")
+    summary = f"{patched.said} {_difference(recorded, rewound, waits, then)}"
+    period = recording.start, recording.end
+    return Rewind(*period, recorded, rewound, first.reproduced, summary, assumed)
 
 
-def _waits(runs: Sequence[RunBand], waits: Iterable[Wait], end: datetime) -> list[SecondsOfWait]:
+def _waits(replay: Replay, end: datetime) -> list[SecondsOfWait]:
     """Return how long each notification waited for the next start, or until it was cleared or the end."""
-    starts = [run.start for run in runs]
     found = []
-    for source, active_at, cleared_at in waits:
-        place = bisect_left(starts, active_at)
-        seen_at = min(filter(None, (*starts[place : place + 1], cleared_at)), default=None)
+    for source, active_at, cleared_at in replay.waits:
+        place = bisect_left(replay.starts, active_at)
+        seen_at = min(filter(None, (*replay.starts[place : place + 1], cleared_at)), default=None)
         seconds = max(0.0, ((seen_at or end) - active_at).total_seconds())
         found.append((source, seconds, seen_at is None))
     return found
 
 
-def _course(runs: Sequence[RunBand], waits: Sequence[SecondsOfWait], cost_usd: Decimal) -> Course:
+def _course(replay: Replay, waits: Sequence[SecondsOfWait], end: datetime) -> Course:
     sources = sorted({source for source, _, _ in waits})
     return Course(
-        len(runs),
-        dict(Counter(str(run.reason) for run in runs).most_common()),
+        len(replay.wakes),
+        dict(Counter(str(wake.reason) for wake in replay.wakes).most_common()),
         _median(waits, sources),
         {str(source): _median(waits, (source,)) or 0.0 for source in sources},
         sum(is_waiting for _, _, is_waiting in waits),
-        cost_usd,
-        runs[:MAX_BANDS],
+        sum((wake.cost_usd for wake in replay.wakes), Decimal(0)),
+        [RunBand(wake.at, wake.ends_at or end, wake.reason) for wake in replay.wakes[:MAX_BANDS]],
     )
 
 
