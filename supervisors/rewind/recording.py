@@ -60,22 +60,46 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Recording:
-    """One agent in the period from `start` to before `end`, with its events in the order of their times.
+    """One agent in the period from `start` to before `end`.
 
-    The events begin at `replayed_from`, from when on the state of the agent follows from them; `initial` is
-    the state then, and what waited then arrives first. `runs`: by start, with those that fill its limits and
-    the first one after `end`. `sleep_until`: the end of the sleep after the last of them.
+    It is replayed from `replayed_from` on, with the `logged` events since then. `runs`: by start, with those
+    that fill its limits and the first one after `end`. `present`: the state now; `organization_paused`:
+    whether its organization was paused at `replayed_from`.
     """
 
+    present: AgentState
     replayed_from: datetime
     start: datetime
     end: datetime
-    events: Sequence[Event]
+    logged: Sequence[Event]
     runs: Sequence[RecordedRun]
     notifications: Mapping[UUID, KnownNotification]
-    initial: AgentState
     organization_paused: bool = False
-    sleep_until: datetime | None = None
+
+    @cached_property
+    def events(self) -> Sequence[Event]:
+        """Return the events in the order of their times, after those that stand for what waited."""
+        in_order = sorted(self.logged, key=lambda event: (event.at, event.id))
+        return [*_waiting_at(self.replayed_from, self.notifications.values(), in_order), *in_order]
+
+    @cached_property
+    def initial(self) -> AgentState:
+        """Return the state when the replay begins, between runs. The first event after it tells the phase.
+
+        What waited while the agent was asleep had been silenced by a stop: else it would have started it.
+        """
+        last = self.runs[self.first_number - 1] if self.first_number else None
+        phases = (event.data.get("from", Phase.ASLEEP) for event in self.events if event.phase is not None)
+        phase = next(phases, self.present.phase)
+        return AgentState(
+            self.present.agent_id,
+            status=AgentStatus.ARCHIVED if phase == Phase.ARCHIVED else AgentStatus.SLEEPING,
+            last_started_at=last.started_at if last else None,
+            last_ended_at=last.ended_at if last else None,
+            stopped_at=self.replayed_from if last and phase == Phase.ASLEEP else None,
+            paused=phase == Phase.PAUSED,
+            sleep_until=self.sleeps[self.first_number],
+        )
 
     @cached_property
     def numbers(self) -> Mapping[UUID | None, int]:
@@ -95,12 +119,54 @@ class Recording:
     @cached_property
     def arrivals(self) -> Mapping[tuple[int, UUID], Arrival]:
         """Return the arrivals, by the event and the notification."""
-        return _arrivals_of(self)
+        arrivals: dict[tuple[int, UUID], Arrival] = {}
+        waiting: dict[UUID, Arrival] = {}
+        told: dict[UUID, dict[str, Any]] = {}  # what the events say of each notification
+        next_run = self.first_number
+        for event in self.events:
+            number, id_ = self.numbers.get(event.run_id), event.resource_id
+            if event.type is EventType.RUN_STARTED and number is not None:
+                next_run = number + 1
+            if id_ is None:
+                continue
+            told.setdefault(id_, {}).update(event.data)
+            if event.type is EventType.NOTIFICATION_CREATED or "cleared" in event.data.get("fields", ()):
+                known = self.notifications.get(id_)
+                waiting[id_] = arrivals[event.id, id_] = _arrival(id_, told[id_], known, next_run)
+            elif event.type is EventType.NOTIFICATION_DELETED:
+                waiting.pop(id_, None)
+            elif event.type is EventType.NOTIFICATION_CLEARED and id_ in waiting:
+                one = waiting.pop(id_)
+                if number is not None and event.actor.startswith("run:"):
+                    one.cleared_by, one.offset = number, event.at - self.runs[number].started_at
+        return arrivals
 
     @cached_property
     def sleeps(self) -> Sequence[datetime | None]:
-        """Return until when the agent slept before each run, and after the last one; None: not known."""
-        return _sleeps_of(self)
+        """Return until when the agent slept before each run, and after the last one; None: not known.
+
+        A run that interrupted a sleep names its end. One that began with the end of its sleep was due when
+        the log says that it had to wait, or when it was to wake.
+        """
+        due: dict[int, datetime] = {}
+        number, is_waiting = self.first_number, False
+        for event in self.events:
+            started = self.numbers.get(event.run_id)
+            if event.type is EventType.RUN_STARTED and started is not None:
+                number, is_waiting = started + 1, False
+            elif event.phase is not None:
+                next_at = moment_of(event.data.get("next_at"))
+                if event.phase in WAITS and not is_waiting:
+                    due[number] = event.at
+                elif event.phase == Phase.ASLEEP and next_at is not None:
+                    due[number] = next_at
+                is_waiting = event.phase in WAITS
+        ends = [run.interrupted_sleep_until for run in self.runs]
+        for number, run in enumerate(self.runs):
+            if ends[number] is None and run.wake_reason == WakeReason.SLEEP_ELAPSED:
+                ends[number] = min(due.get(number, run.started_at), run.started_at)
+        is_last = not self.runs or self.runs[-1].started_at < self.end
+        return [*ends, self.present.sleep_until if is_last else None]
 
 
 def replayed_from(runs: Iterable[RecordedRun], start: datetime, created_at: datetime) -> datetime:
@@ -115,53 +181,6 @@ def replayed_from(runs: Iterable[RecordedRun], start: datetime, created_at: date
     return max(created_at, begins_at) if first is None else first.started_at
 
 
-def recording_of(
-    present: AgentState,
-    period: tuple[datetime, datetime, datetime],
-    events: Iterable[Event],
-    runs: Sequence[RecordedRun],
-    known: Mapping[UUID, KnownNotification],
-    *,
-    organization_paused: bool,
-) -> Recording:
-    """Return the recording of an agent: `period` is from when on it is replayed, its start and its end."""
-    begins_at, start, end = period
-    ordered = sorted(events, key=lambda event: (event.at, event.id))
-    waited = _waiting_at(begins_at, known.values(), ordered)
-    is_last = not runs or runs[-1].started_at < end
-    return Recording(
-        begins_at,
-        start,
-        end,
-        [*waited, *ordered],
-        runs,
-        known,
-        _initial_state(present, begins_at, ordered, runs),
-        organization_paused,
-        present.sleep_until if is_last else None,
-    )
-
-
-def _initial_state(
-    present: AgentState, begins_at: datetime, events: Iterable[Event], runs: Sequence[RecordedRun]
-) -> AgentState:
-    """Return the state at a moment between runs. The first event after it tells the phase then.
-
-    What waited while the agent was asleep had been silenced by a stop: otherwise it would have started it.
-    """
-    last = next((run for run in reversed(runs) if run.started_at < begins_at), None)
-    phases = (event.data.get("from", Phase.ASLEEP) for event in events if event.phase is not None)
-    phase = next(phases, present.phase)
-    return AgentState(
-        present.agent_id,
-        status=AgentStatus.ARCHIVED if phase == Phase.ARCHIVED else AgentStatus.SLEEPING,
-        last_started_at=last.started_at if last else None,
-        last_ended_at=last.ended_at if last else None,
-        stopped_at=begins_at if last and phase == Phase.ASLEEP else None,
-        paused=phase == Phase.PAUSED,
-    )
-
-
 def _tells_of_failure(event: Event) -> bool:
     """Return whether a run has ended and is tried again later, not at once."""
     next_at = moment_of(event.data.get("next_at"))
@@ -169,32 +188,8 @@ def _tells_of_failure(event: Event) -> bool:
     return "outcome" in event.data and is_backing_off and next_at is not None and next_at > event.at
 
 
-def _arrivals_of(recording: Recording) -> dict[tuple[int, UUID], Arrival]:
-    arrivals: dict[tuple[int, UUID], Arrival] = {}
-    waiting: dict[UUID, Arrival] = {}
-    told: dict[UUID, dict[str, Any]] = {}  # what the events say of each notification
-    next_run = recording.first_number
-    for event in recording.events:
-        number, id_ = recording.numbers.get(event.run_id), event.resource_id
-        if event.type is EventType.RUN_STARTED and number is not None:
-            next_run = number + 1
-        if id_ is None:
-            continue
-        told.setdefault(id_, {}).update(event.data)
-        if event.type is EventType.NOTIFICATION_CREATED or "cleared" in event.data.get("fields", ()):
-            waiting[id_] = arrivals[event.id, id_] = _arrival(id_, told[id_], recording, next_run)
-        elif event.type is EventType.NOTIFICATION_DELETED:
-            waiting.pop(id_, None)
-        elif event.type is EventType.NOTIFICATION_CLEARED and id_ in waiting:
-            one = waiting.pop(id_)
-            if number is not None and event.actor.startswith("run:"):
-                one.cleared_by, one.offset = number, event.at - recording.runs[number].started_at
-    return arrivals
-
-
-def _arrival(id_: UUID, told: Mapping[str, Any], recording: Recording, next_run: int) -> Arrival:
+def _arrival(id_: UUID, told: Mapping[str, Any], known: KnownNotification | None, next_run: int) -> Arrival:
     """Return a notification as it was then: as its events tell, else as it is now."""
-    known = recording.notifications.get(id_)
     source = told.get("source") or (known.source if known else Source.API)
     priority = told.get("priority") or (known.priority if known else Priority.LOW)
     is_told = "source" in told or "scheduled_for" in told
@@ -206,32 +201,6 @@ def _arrival(id_: UUID, told: Mapping[str, Any], recording: Recording, next_run:
 def moment_of(value: object) -> datetime | None:
     """Return the moment in the data of an event, where it is a text."""
     return datetime.fromisoformat(value) if isinstance(value, str) else value  # type: ignore[return-value]
-
-
-def _sleeps_of(recording: Recording) -> list[datetime | None]:
-    """Return the ends of the sleeps.
-
-    A run that interrupted a sleep names its end. One that began with the end of its sleep was due when the
-    log says that it had to wait, or when it was to wake.
-    """
-    due: dict[int, datetime] = {}
-    number, is_waiting = recording.first_number, False
-    for event in recording.events:
-        started = recording.numbers.get(event.run_id)
-        if event.type is EventType.RUN_STARTED and started is not None:
-            number, is_waiting = started + 1, False
-        elif event.phase is not None:
-            next_at = moment_of(event.data.get("next_at"))
-            if event.phase in WAITS and not is_waiting:
-                due[number] = event.at
-            elif event.phase == Phase.ASLEEP and next_at is not None:
-                due[number] = next_at
-            is_waiting = event.phase in WAITS
-    ends = [run.interrupted_sleep_until for run in recording.runs]
-    for number, run in enumerate(recording.runs):
-        if ends[number] is None and run.wake_reason == WakeReason.SLEEP_ELAPSED:
-            ends[number] = min(due.get(number, run.started_at), run.started_at)
-    return [*ends, recording.sleep_until]
 
 
 def _waiting_at(moment: datetime, known: Iterable[KnownNotification], events: Iterable[Event]) -> list[Event]:
@@ -259,11 +228,11 @@ def with_schedules(recording: Recording, moments: Sequence[tuple[Schedule, Seque
     replaced = {str(schedule.id) for schedule, _ in moments}
     known, start = recording.notifications.values(), recording.start
     gone = {one.id for one in known if one.source_id in replaced and one.created_at >= start}
-    events = [event for event in recording.events if event.resource_id not in gone]
+    events = [event for event in recording.logged if event.resource_id not in gone]
     for schedule, ats in moments:
         data = {"source": Source.SYSTEM, "priority": schedule.priority}
         events += [_created(schedule, derive_id(schedule.id, str(at)), at, data) for at in ats]
-    return replace(recording, events=sorted(events, key=lambda event: (event.at, event.id)))
+    return replace(recording, logged=events)
 
 
 def _created(of: KnownNotification | Schedule, id_: UUID, at: datetime, data: dict[str, Any]) -> Event:

@@ -16,6 +16,7 @@ from storage.agent_facts import ActiveTimes, AgentFacts, Budget, WakeLimits
 from storage.events.model import Event, EventType
 from storage.model import AgentStatus, Outcome, Priority, Source
 from storage.notifications.changes import activation
+from storage.notifications.schedules import Schedule
 from supervisors.engine.effects import answer_without_run, is_about_to_start
 from supervisors.policy import transitions
 from supervisors.policy.decisions import Decision, Policy, WakeReason, active_count, decide, renewed_at
@@ -44,12 +45,14 @@ Wait = tuple[Source, datetime, datetime | None]  # active, and cleared
 class Rules:
     """The settings of a replay: those in `facts`, and a priority for all that comes from some sources.
 
-    `is_never_paused`: the pauses of the agent itself are left out.
+    `schedules`: those that notify at other moments. `is_never_paused`: the pauses of the agent itself are
+    left out.
     """
 
     facts: AgentFacts
     policy: Policy
     priorities: Mapping[Source, Priority] = field(default_factory=dict)
+    schedules: Sequence[tuple[Schedule, Sequence[datetime]]] = ()
     is_never_paused: bool = False
 
 
@@ -95,7 +98,7 @@ class Replay:
         self._runs = recording.runs
         self._next_run = recording.first_number
         self._now = recording.replayed_from
-        self._state = replace(recording.initial, sleep_until=recording.sleeps[self._next_run])
+        self._state = recording.initial
         self._paused = recording.organization_paused
         self._queue: dict[UUID, Arrival] = {}
         self._high: dict[UUID, Arrival] = {}  # those of high priority

@@ -16,13 +16,12 @@ from storage.events.model import Event, EventType
 from storage.events.rewind import RecordedEvents
 from storage.events.timeline import PhaseEvents
 from storage.model import Source
-from storage.notifications.schedules import Schedule
 from supervisors.clock import Clock
 from supervisors.engine.snapshot import Present
 from supervisors.fair_slots import FairSlots
 from supervisors.policy.explanations import when
-from supervisors.rewind.least_change import LeastChange, Run, least_change
-from supervisors.rewind.recording import Recording, recording_of, replayed_from, with_schedules
+from supervisors.rewind.least_change import Run
+from supervisors.rewind.recording import Recording, replayed_from, with_schedules
 from supervisors.rewind.replay import Replay, Rules
 from supervisors.rewind.words import length_in_words
 from supervisors.timeline.bands import PauseChange
@@ -118,16 +117,6 @@ class Rewind:
     """What the answer assumes, as sentences."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patched:
-    """The settings of a rewind: rules, schedules with their moments, and the sentence that names them."""
-
-    rules: Rules
-    schedules: Sequence[tuple[Schedule, Sequence[datetime]]]
-    said: str
-    """The beginning of the summary, such as `With a window of 60 s yesterday's`."""
-
-
 class Rewinds:
     """Reads recordings and replays them. Events are kept for `kept_days`; 0: for ever."""
 
@@ -163,24 +152,10 @@ class Rewinds:
         was_paused = bool([change for change in pauses_then if change.at <= first][-1].why)
         told = (pause for pause in _told(pauses, pauses_then[1:]) if first < pause.at < end)
         in_time = [*before, *events, *told]
-        return await asyncio.to_thread(
-            partial(recording_of, organization_paused=was_paused),
-            *(state, (first, start, end), in_time, runs, known),
-        )
+        return Recording(state, first, start, end, in_time, runs, known, was_paused)
 
-    async def least_change(self, recording: Recording, rules: Rules, notification_id: UUID) -> LeastChange:
-        """Search the least change by which a notification would have woken the agent until the end.
-
-        It works in a thread; organizations take turns. Raise QueueFull or TookTooLong.
-        """
-        return await self._in_turn(rules, partial(least_change, recording, rules, notification_id))
-
-    async def rewind(self, recording: Recording, before: Rules, patched: Patched) -> Rewind:
-        """Replay a recording, and then what it would have been. It works, and raises, like `least_change`."""
-        return await self._in_turn(before, partial(_rewind, recording, before, patched))
-
-    async def _in_turn(self, rules: Rules, compute: Callable[[Run], Result]) -> Result:
-        organization_id = rules.facts.organization_id
+    async def compute(self, organization_id: UUID, compute: Callable[[Run], Result]) -> Result:
+        """Compute something by replays in a thread, in turn with others. Raise QueueFull or TookTooLong."""
         await self._turns.take(organization_id)
         try:
             until = self._clock.monotonic() + MAX_REPLAY_SECONDS
@@ -202,12 +177,13 @@ def _told(events: Iterable[Event], changes: Iterable[PauseChange]) -> Iterator[E
         yield replace(event, type=begins)
 
 
-def _rewind(recording: Recording, before: Rules, patched: Patched, run: Run) -> Rewind:
+def rewind(recording: Recording, before: Rules, after: Rules, said: str, run: Run) -> Rewind:
+    """Replay a recording, and then what it would have been. `said` begins the summary."""
     first = run(Replay(recording, before))
-    second = run(Replay(with_schedules(recording, patched.schedules), patched.rules, first.delays))
+    second = run(Replay(with_schedules(recording, after.schedules), after, first.delays))
     waits, then = _waits(first, recording.end), _waits(second, recording.end)
     recorded, rewound = _course(first, waits, recording.end), _course(second, then, recording.end)
-    assumed = [*ASSUMED, *([SCHEDULES_ASSUMED] if patched.schedules else [])]
+    assumed = [*ASSUMED, *([SCHEDULES_ASSUMED] if after.schedules else [])]
     later = (event for event in recording.events if event.at >= recording.start)
     changes = [event for event in later if event.type is EventType.AGENT_CHANGED]
     if changes:
@@ -215,7 +191,7 @@ def _rewind(recording: Recording, before: Rules, patched: Patched, run: Run) -> 
         assumed.append(f"Settings were changed in it, last at {when(changes[-1].at)}: {', '.join(fields)}.")
     if others := recorded.wakes - first.reproduced:
         assumed.append(f"{others} of the recorded wakes do not follow from these settings.")
-    summary = f"{patched.said} {_difference(recorded, rewound, waits, then)}"
+    summary = f"{said} {_difference(recorded, rewound, waits, then)}"
     period = recording.start, recording.end
     return Rewind(*period, recorded, rewound, first.reproduced, summary, assumed)
 

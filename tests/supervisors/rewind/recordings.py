@@ -51,7 +51,7 @@ class Log:
         self.runs.append(RecordedRun(run_id, reason, start, end, outcome, None, Decimal("0.01")))
 
     def recording(self, until: str = "23:59") -> Recording:
-        return Recording(MIDNIGHT, MIDNIGHT, at(until), self.events, self.runs, {}, AgentState(AGENT))
+        return Recording(AgentState(AGENT), MIDNIGHT, MIDNIGHT, at(until), self.events, self.runs, {})
 
     def _add(
         self,

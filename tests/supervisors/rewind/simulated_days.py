@@ -17,7 +17,7 @@ from storage.events.rewind import KnownNotification, RecordedRun
 from storage.model import Agent
 from supervisors.engine.run import ActiveRun
 from supervisors.policy.decisions import Policy, policy_of
-from supervisors.rewind.recording import Recording, recording_of, replayed_from
+from supervisors.rewind.recording import Recording, replayed_from
 from tests.simulation import service, simulation
 from tests.simulation.process import RUNS, SUPERVISORS
 from tests.simulation.scripted_harness import ScriptedHarness
@@ -174,7 +174,7 @@ def _day(world: CalmSimulation, agent: Agent, costs: dict[UUID, Decimal]) -> Day
     }  # fmt: skip
     start = min([agent.created_at, *(event.at for event in events)])
     state = tables.states[agent.id]
-    recording = recording_of(state, (start, start, now), events, recorded, known, organization_paused=False)
+    recording = Recording(state, start, start, now, events, recorded, known)
     return Day(recording, facts, policy_of(SUPERVISORS, RUNS))
 
 
@@ -190,14 +190,8 @@ def second_half(day: Day) -> Day | None:
     pauses = [event for event in before if event.type in PAUSES]
     events = [event for event in whole.events if event.at >= first]
     known = {one.id: one for one in whole.notifications.values() if is_told(one, before, events)}
-    recording = recording_of(
-        day.facts.state,
-        (first, start, whole.end),
-        events,
-        whole.runs,
-        known,
-        organization_paused=bool(pauses) and pauses[-1].type is EventType.ORGANIZATION_PAUSED,
-    )
+    was_paused = bool(pauses) and pauses[-1].type is EventType.ORGANIZATION_PAUSED
+    recording = Recording(whole.present, first, start, whole.end, events, whole.runs, known, was_paused)
     return replace(day, recording=recording)
 
 

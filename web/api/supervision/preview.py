@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -17,7 +18,7 @@ from supervisors.engine.snapshot import Present
 from supervisors.fair_slots import QueueFull
 from supervisors.policy.limits import limits_of
 from supervisors.preview import Event, Preview, preview
-from supervisors.rewind.least_change import LeastChange
+from supervisors.rewind.least_change import LeastChange, least_change
 from supervisors.rewind.replay import Rules
 from supervisors.rewind.rewinds import MAX_RECORDED, MAX_REPLAY_SECONDS, NotKept, TookTooLong
 from supervisors.text import format_timestamp
@@ -130,7 +131,6 @@ TOO_MANY = (
 )
 TAKES_TOO_LONG = f"This period takes longer than {MAX_REPLAY_SECONDS:.0f} s to replay: choose a shorter one."
 PENDING, RETRY_SECONDS = "Too many rewinds of your organization wait for their turn.", 5
-BEFORE_IT = timedelta(hours=1)  # what happened before the notification came is replayed for so long
 OWNED_FIELDS = ("paused", "status", "sleep_until")
 
 
@@ -178,9 +178,9 @@ async def _least(request: web.Request, body: dict[str, Any], present: Present) -
         raise Invalid({"as_of": [NOT_AFTER_IT]})
     with refused_replay("wanted", "as_of"):
         async with turn_to_read(request):
-            start = max(facts.created_at, came_at - BEFORE_IT)
-            recording = require_found(await rewinds.read(present, start, as_of))
-        return await rewinds.least_change(recording, Rules(facts, present.policy), id_)
+            recording = require_found(await rewinds.read(present, came_at, as_of))
+        search = partial(least_change, recording, Rules(facts, present.policy), id_)
+        return await rewinds.compute(facts.organization_id, search)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, time, timedelta
+from functools import partial
 from itertools import islice, takewhile
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -13,7 +14,7 @@ from storage.model import Agent, Priority, Source
 from storage.notifications.schedules import Schedule
 from supervisors.policy.schedules import BadSchedule, changed, moments_after
 from supervisors.rewind.replay import Period, Rules
-from supervisors.rewind.rewinds import MAX_RECORDED, Patched, Rewind
+from supervisors.rewind.rewinds import MAX_RECORDED, Rewind, rewind
 from supervisors.rewind.words import in_words
 from web.access.auth import Caller
 from web.access.path_access import turn_to_read
@@ -101,10 +102,12 @@ async def rewind_agent(request: web.Request, caller: Caller) -> Rewind:
             facts = await with_settings(request, agent, references.template, patch, present)
             recording = require_found(await rewinds.read(present, start, end))
         priorities = {rule["source"]: rule["priority"] for rule in patch["priorities"]}
-        rules = Rules(facts, present.policy, priorities)
+        before, after = (
+            Rules(present.facts, present.policy),
+            Rules(facts, present.policy, priorities, schedules),
+        )
         said = f"With {in_words(patch)} {_whose(start.astimezone(zone), end.astimezone(zone), now)}"
-        before = Rules(present.facts, present.policy)
-        return await rewinds.rewind(recording, before, Patched(rules, schedules, said))
+        return await rewinds.compute(agent.organization_id, partial(rewind, recording, before, after, said))
 
 
 def _check_period(start: datetime, end: datetime, now: datetime) -> None:
