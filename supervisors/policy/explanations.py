@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 
 from storage.agent_facts import AgentFacts, AgentState, Budget
@@ -225,13 +225,13 @@ def describe_cause(wake: Wake) -> str:
     return f"Its budget is renewed. {_cause_of(wake)}" if wake.is_postponed else _cause_of(wake)
 
 
-def when(moment: datetime | None) -> str:
-    """Write a moment for people, in UTC, with seconds only if they are not 0."""
+def when(moment: datetime | None, zone: tzinfo = UTC) -> str:
+    """Write a moment for people, in a time zone, with seconds only if they are not 0."""
     if moment is None:
         return "an unknown time"
-    moment = moment.astimezone(UTC)
+    moment = moment.astimezone(zone)
     has_seconds = moment.second or moment.microsecond
-    return f"{moment.isoformat(' ', 'seconds' if has_seconds else 'minutes')[:-6]} UTC"
+    return f"{moment:%Y-%m-%d %H:%M:%S %Z}" if has_seconds else f"{moment:%Y-%m-%d %H:%M %Z}"
 
 
 def _cause_of(wake: Wake) -> str:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -48,6 +49,7 @@ class Delay:
     because: str  # the end of the wait completes the sentence
 
 
+@lru_cache(256)
 def parse_quiet_hours(text: str) -> tuple[QuietPeriod, ...]:
     """Return the periods of such as `Mon-Fri 22:00-07:00, Sun 00:00-24:00`; none if the text is blank.
 

@@ -6,7 +6,7 @@ One setting is tried before two, and among as many the one that is changed least
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from itertools import combinations
 from typing import Any
 from uuid import UUID
@@ -32,7 +32,8 @@ class LeastChange:
     """The smallest change of settings under which the notification would have woken the agent in time."""
 
     sentence: str
-    """When the notification woke the agent, or would have, and if what; or that no such change would do."""
+    """When the notification woke the agent, in the agent's time zone, or would have and with which settings;
+    or that no such change would do."""
     patch: Mapping[str, Any]
     """The settings, named as in a PATCH of the agent, or `priorities` as in a rewind; empty if none."""
     at: datetime | None
@@ -46,9 +47,10 @@ Run = Callable[[Replay], Replay]  # carries a replay out, within its time
 
 def least_change(recording: Recording, rules: Rules, notification_id: UUID, run: Run) -> LeastChange:
     """Search the least change by replays of the recording, which ends at the moment that is asked about."""
+    zone = ZoneInfo(rules.facts.limits.timezone)
     first = run(Replay(recording, rules, watched=notification_id))
     if first.woken_at is not None:
-        return LeastChange(f"It woke at {when(first.woken_at)}.", {}, first.woken_at)
+        return LeastChange(f"It woke at {when(first.woken_at, zone)}.", {}, first.woken_at)
     singles = list(_changes(recording, rules, first))
     pairs = [
         (size + other_size, {**patch, **other})
@@ -60,7 +62,7 @@ def least_change(recording: Recording, rules: Rules, notification_id: UUID, run:
             replay = Replay(recording, _changed(rules, patch), first.delays, watched=notification_id)
             woken_at = run(replay).woken_at
             if woken_at is not None:
-                sentence = f"It would have woken at {when(woken_at)} with {in_words(patch)}."
+                sentence = f"It would have woken at {when(woken_at, zone)} with {in_words(patch)}."
                 return LeastChange(sentence, patch, woken_at)
     return LeastChange(NONE_FOUND, {}, None)
 
@@ -85,11 +87,9 @@ def _changes(recording: Recording, rules: Rules, replay: Replay) -> Iterator[Cha
     spent_usd = replay.spent_on(recording.end)
     for budget in facts.budgets:
         if not budget.of_organization and spent_usd >= budget.cap_usd:
-            more_usd = spent_usd + CENT - budget.cap_usd
-            yield (
-                float(more_usd / (budget.cap_usd or CENT)),
-                {"max_cost_usd_per_day": float(spent_usd + CENT)},
-            )
+            cap_usd = (spent_usd + CENT).quantize(CENT, ROUND_DOWN)
+            raised_by = (cap_usd - budget.cap_usd) / (budget.cap_usd or CENT)
+            yield float(raised_by), {"max_cost_usd_per_day": float(cap_usd)}
 
 
 def _quiet_hours(text: str, timezone: str, moments: tuple[datetime, ...]) -> Iterator[tuple[float, str]]:

@@ -207,12 +207,11 @@ class Replay:
             self._state = transitions.with_next_due(facts, decision, now)
             return
         self._reasons.add(wake.reason)
-        was_due, since = self._due_since is not None, self._due_since or now
-        until = self._delayed_until(since)
+        was_due, until = self._due_since is not None, self._delayed_until(self._due_since or now)
         if until is None or (was_due and has_waited and until <= now):
             self._start(facts, wake.reason, number=None)
-        else:
-            self._due_since, self._state = since, transitions.queued(self._state, now)
+        elif not was_due:
+            self._due_since, self._state = now, transitions.queued(self._state, now)
 
     def _delayed_until(self, since: datetime) -> datetime | None:
         """Return until when a start that is due since a moment has to wait; None if it does not."""
@@ -486,6 +485,8 @@ class Replay:
         return budget.cap_usd if self._now < self._shared_cap_until else min(Decimal(0), budget.cap_usd - 1)
 
     def _limits(self, limits: WakeLimits) -> WakeLimits:
+        if limits.max_wakes_per_hour is None and limits.max_wakes_per_day is None:
+            return limits
         return replace(
             limits,
             fills_hour_at=self._filling(limits.max_wakes_per_hour, self._now - HOUR),

@@ -40,6 +40,10 @@ class Log:
         data = {"source": source, "priority": priority}
         self._add(at(clock), EventType.NOTIFICATION_CREATED, note(number), data)
 
+    def changes(self, number: int, clock: str, priority: str) -> None:
+        data = {"fields": ["priority"], "priority": priority}
+        self._add(at(clock), EventType.NOTIFICATION_CHANGED, note(number), data)
+
     def run(self, clock: str, reason: str, *clears: int, outcome: Outcome = Outcome.SLEPT) -> None:
         """Add a run of 20 seconds that clears these notifications after ten, and costs a cent."""
         run_id, start = UUID(int=10 + len(self.runs)), at(clock)

@@ -1,5 +1,9 @@
 """The least change by which a notification would have woken its agent in time."""
 
+from dataclasses import replace
+from decimal import Decimal
+
+from storage.agent_facts import Budget
 from storage.model import Source
 from supervisors.rewind.least_change import NONE_FOUND, LeastChange, least_change
 from supervisors.rewind.replay import Replay, Rules
@@ -58,6 +62,32 @@ def test_change_of_three_settings_is_not_offered() -> None:
     least = found(one_text("low"), rules(window=36_000, quiet_hours="22:00-07:00"), "05:00")
 
     assert least == LeastChange(NONE_FOUND, {}, None)
+
+
+def test_cap_is_raised_to_whole_cents() -> None:
+    log = Log()
+    log.comes(0, "03:00:00", Source.API)
+    log.run("03:00:00", "notification:api", 0)
+    log.comes(1, "03:12:00")
+    settings = rules()
+    capped = replace(settings.facts, budgets=(Budget(False, Decimal("0.009"), Decimal(0)),))
+
+    least = found(log, replace(settings, facts=capped), "03:30")
+
+    assert least.patch == {"max_cost_usd_per_day": 0.02}
+    assert least.sentence.endswith(" with a cap of 0.02 USD a day.")
+
+
+def test_moments_are_told_in_the_time_zone_of_the_agent() -> None:
+    least = found(one_text(), rules(quiet_hours="22:00-07:00", timezone="Europe/Vienna"), "05:00")
+
+    assert least.sentence == "It would have woken at 2026-11-02 04:12 CET with quiet hours of 22:00-04:00."
+
+
+def test_settings_changed_since_then_may_be_enough() -> None:
+    least = found(one_text(), rules(), "05:00")
+
+    assert least.sentence == "It would have woken at 2026-11-02 03:12 UTC with the settings of today."
 
 
 def test_notification_that_woke_needs_no_change() -> None:

@@ -1,8 +1,10 @@
 """Replays of short recordings: which runs there are, what they stand for and what they cost."""
 
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from storage.events.rewind import KnownNotification
 from storage.model import Outcome, Priority, Source
 from storage.notifications.schedules import Schedule
 from supervisors.rewind.recording import with_schedules
@@ -77,6 +79,23 @@ def test_shorter_quiet_hours_wake_earlier() -> None:
     replay = replayed(log, rules(quiet_hours="22:00-03:00"), rules(quiet_hours="22:00-07:00"))
 
     assert starts(replay) == [at("03:12")]
+
+
+def test_priority_before_the_period_is_that_before_its_change() -> None:
+    log = Log()
+    log.changes(1, "10:00:00", "high")
+    log.run("10:00:01", "notification:sms", 1)
+    known = KnownNotification(
+        note(1), ORGANIZATION, AGENT, Source.SMS, "", Priority.HIGH, at("08:00"), None, False
+    )
+    recording = replace(
+        log.recording(), replayed_from=at("09:00"), start=at("09:00"), notifications={note(1): known}
+    )
+    first = Replay(recording, rules())
+    list(first.steps())
+
+    assert first.reproduced == 1
+    assert first.waits == [(Source.SMS, at("10:00"), at("10:00:11"))]
 
 
 def test_notifications_that_no_recorded_run_saw_are_cleared() -> None:
