@@ -45,9 +45,13 @@ AS_IT_IS: Change = 0, {}  # settings may have changed since
 Run = Callable[[Replay], Replay]  # carries a replay out, within its time
 
 
-def least_change(recording: Recording, rules: Rules, notification_id: UUID, run: Run) -> LeastChange:
-    """Search the least change by replays of the recording, which ends at the moment that is asked about."""
-    zone = ZoneInfo(rules.facts.limits.timezone)
+def least_change(
+    rules: Rules, notification_id: UUID, zone: ZoneInfo, recording: Recording, run: Run
+) -> LeastChange:
+    """Search the least change by replays of the recording, which ends at the moment that is asked about.
+
+    The answer tells times in the time zone.
+    """
     first = run(Replay(recording, rules, watched=notification_id))
     if first.woken_at is not None:
         return LeastChange(f"It woke at {when(first.woken_at, zone)}.", {}, first.woken_at)

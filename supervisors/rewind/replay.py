@@ -34,7 +34,6 @@ NO_STOP = frozenset({WHY_STOPPING_FOR_AGENT_PAUSE, WHY_STOPPING_FOR_PAUSE, WHY_S
 UNKNOWN_RUN = timedelta(minutes=1)  # the length of a run if none was recorded
 REACTION = timedelta(seconds=1)  # within which the service starts what is due, if it has room
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
-REMOVALS = frozenset({EventType.NOTIFICATION_CLEARED, EventType.NOTIFICATION_DELETED})
 MAY_COUNT = frozenset({Outcome.INTERRUPTED, Outcome.BUDGET})  # as failures
 
 Period = tuple[datetime, datetime]
@@ -149,9 +148,7 @@ class Replay:
             self._now = event.at  # earlier than the beginning for what waited then
             self._take(event)
             self._now = now
-            if self._run is None and event.type in REMOVALS:
-                self._decision = None  # when something else happens: many may be removed at once
-            elif self._run is None:
+            if self._run is None:
                 self._rest()
             yield
         yield from self._go_on(until)
@@ -450,10 +447,11 @@ class Replay:
     def _is_cleared_now(self, one: Arrival) -> bool:
         """Return whether the recorded clearing happens here, too: not by a run that came earlier or later."""
         wake = self._run
-        if not self._follows_rules or one.cleared_by is None or wake is None:
-            return not self._follows_rules or one.cleared_by is None
+        if not self._follows_rules or one.cleared_by is None:
+            return True
         came_during_run = one.cleared_by < one.first_run
-        return (wake.is_recorded and wake.number == one.cleared_by) or came_during_run
+        is_by_this_run = wake is not None and wake.is_recorded and wake.number == one.cleared_by
+        return is_by_this_run or (wake is not None and came_during_run)
 
     def _clear(self, one: Arrival) -> None:
         if self._queue.get(one.id) is not one:

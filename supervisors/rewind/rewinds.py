@@ -12,6 +12,7 @@ from time import thread_time
 from typing import TypeVar
 from uuid import UUID
 
+from storage.agent_facts import AgentState
 from storage.events.model import Event, EventType
 from storage.events.rewind import RecordedEvents
 from storage.events.timeline import PhaseEvents
@@ -127,9 +128,25 @@ class Rewinds:
         self._kept_days = kept_days
         self._turns = FairSlots[UUID](MAX_AT_ONCE, MAX_WAITING)
 
-    async def read(self, present: Present, start: datetime, end: datetime) -> Recording | None:
-        """Read the recording of an agent; None if it does not exist. Raise NotKept or `TooManyChanges`."""
-        recorded, state = self._recorded, present.facts.state
+    async def compute(
+        self, present: Present, start: datetime, end: datetime, compute: Callable[[Recording, Run], Result]
+    ) -> Result | None:
+        """Compute something of a period by replays, in a thread; None if the agent does not exist.
+
+        Organizations take turns. Raise QueueFull, NotKept, `TooManyChanges` or TookTooLong.
+        """
+        organization_id = present.facts.organization_id
+        await self._turns.take(organization_id)
+        try:
+            recording = await self._read(present.facts.state, start, end)
+            if recording is None:
+                return None
+            return await asyncio.to_thread(lambda: compute(recording, _runner()))
+        finally:
+            self._turns.release(organization_id)
+
+    async def _read(self, state: AgentState, start: datetime, end: datetime) -> Recording | None:
+        recorded = self._recorded
         origin = await self._phases.get_origin(state.agent_id)
         if origin is None:
             return None
@@ -154,14 +171,6 @@ class Rewinds:
         in_time = [*before, *events, *told]
         return Recording(state, first, start, end, in_time, runs, known, was_paused)
 
-    async def compute(self, organization_id: UUID, compute: Callable[[Run], Result]) -> Result:
-        """Compute something by replays in a thread, in turn with others. Raise QueueFull or TookTooLong."""
-        await self._turns.take(organization_id)
-        try:
-            return await asyncio.to_thread(lambda: compute(_runner()))
-        finally:
-            self._turns.release(organization_id)
-
 
 def _runner() -> Run:
     """Return what carries replays out, until they have worked for too long, however busy the machine is."""
@@ -183,7 +192,7 @@ def _told(events: Iterable[Event], changes: Iterable[PauseChange]) -> Iterator[E
         yield replace(event, type=begins)
 
 
-def rewind(recording: Recording, before: Rules, after: Rules, said: str, run: Run) -> Rewind:
+def rewind(before: Rules, after: Rules, said: str, recording: Recording, run: Run) -> Rewind:
     """Replay a recording, and then what it would have been. `said` begins the summary."""
     first = run(Replay(recording, before))
     second = run(Replay(with_schedules(recording, after.schedules), after, first.delays))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 from storage.agent_facts import Budget
 from storage.model import Source
@@ -10,12 +11,12 @@ from supervisors.rewind.replay import Replay, Rules
 from tests.supervisors.rewind.recordings import Log, at, note, rules
 
 
-def found(log: Log, settings: Rules, until: str) -> LeastChange:
+def found(log: Log, settings: Rules, until: str, zone: str = "UTC") -> LeastChange:
     def run(replay: Replay) -> Replay:
         list(replay.steps())
         return replay
 
-    return least_change(log.recording(until), settings, note(1), run)
+    return least_change(settings, note(1), ZoneInfo(zone), log.recording(until), run)
 
 
 def one_text(priority: str = "high") -> Log:
@@ -79,7 +80,9 @@ def test_cap_is_raised_to_whole_cents() -> None:
 
 
 def test_moments_are_told_in_the_time_zone_of_the_agent() -> None:
-    least = found(one_text(), rules(quiet_hours="22:00-07:00", timezone="Europe/Vienna"), "05:00")
+    least = found(
+        one_text(), rules(quiet_hours="22:00-07:00", timezone="Europe/Vienna"), "05:00", "Europe/Vienna"
+    )
 
     assert least.sentence == "It would have woken at 2026-11-02 04:12 CET with quiet hours of 22:00-04:00."
 

@@ -24,7 +24,7 @@ from supervisors.rewind.rewinds import MAX_RECORDED, MAX_REPLAY_SECONDS, NotKept
 from supervisors.text import format_timestamp
 from supervisors.timeline.timelines import MAX_PAUSES, TooManyChanges
 from web.access.auth import Caller
-from web.access.path_access import load_agent, load_in_turn, turn_to_read
+from web.access.path_access import load_agent, load_in_turn
 from web.access.references import resolve
 from web.app_keys import REWINDS, STATUS, STORAGE
 from web.errors import Invalid, Unavailable, require_found
@@ -129,7 +129,7 @@ TOO_MANY = (
     f"Choose a moment up to {{}}, or a later start: this period has more than {MAX_RECORDED:,} events or "
     f"runs, or {MAX_PAUSES:,} pauses."
 )
-TAKES_TOO_LONG = f"This period takes longer than {MAX_REPLAY_SECONDS:.0f} s to replay: choose a shorter one."
+TAKES_TOO_LONG = f"This takes longer than {MAX_REPLAY_SECONDS:.0f} s to replay: choose a shorter period."
 PENDING, RETRY_SECONDS = "Too many rewinds of your organization wait for their turn.", 5
 OWNED_FIELDS = ("paused", "status", "sleep_until")
 
@@ -162,11 +162,13 @@ async def preview_agent(request: web.Request, caller: Caller) -> Preview:
     changed = after_owned_fields(changed, owned, present.now, run_is_stopping=present.run_is_stopping)
     shown = preview(present, changed, event=Event(**event) if event else None, at=body["at"])
     return (
-        shown if body["wanted"] is None else replace(shown, least_change=await _least(request, body, present))
+        shown
+        if body["wanted"] is None
+        else replace(shown, least_change=await _least(request, body, present, zone))
     )
 
 
-async def _least(request: web.Request, body: dict[str, Any], present: Present) -> LeastChange:
+async def _least(request: web.Request, body: dict[str, Any], present: Present, zone: ZoneInfo) -> LeastChange:
     """Return the least change by which the wanted notification would have woken the agent."""
     storage, rewinds, facts = request.app[STORAGE], request.app[REWINDS], present.facts
     id_, as_of = body["wanted"]["woken_by"], body["as_of"] or present.now
@@ -177,10 +179,8 @@ async def _least(request: web.Request, body: dict[str, Any], present: Present) -
     if not came_at < as_of <= min(present.now, came_at + timedelta(days=MAX_DAYS)):
         raise Invalid({"as_of": [NOT_AFTER_IT]})
     with refused_replay("wanted", "as_of"):
-        async with turn_to_read(request):
-            recording = require_found(await rewinds.read(present, came_at, as_of))
-        search = partial(least_change, recording, Rules(facts, present.policy), id_)
-        return await rewinds.compute(facts.organization_id, search)
+        search = partial(least_change, Rules(facts, present.policy), id_, zone)
+        return require_found(await rewinds.compute(present, came_at, as_of, search))
 
 
 @contextmanager

@@ -96,18 +96,16 @@ async def rewind_agent(request: web.Request, caller: Caller) -> Rewind:
     with refused_inside("patch"):
         references = await resolve(storage, lambda _: agent.organization_id, patch)
         schedules = await _moments_of(request, caller, agent, patch["schedules"], (start, end))
+    async with turn_to_read(request):
+        present = require_found(await request.app[STATUS].present(agent.id))
+        facts = await with_settings(request, agent, references.template, patch, present)
+    before = Rules(present.facts, present.policy)
+    priorities = {rule["source"]: rule["priority"] for rule in patch["priorities"]}
+    after = Rules(facts, present.policy, priorities, schedules)
+    said = f"With {in_words(patch)} {_whose(start.astimezone(zone), end.astimezone(zone), now)}"
     with refused_replay("from", "to"):
-        async with turn_to_read(request):
-            present = require_found(await request.app[STATUS].present(agent.id))
-            facts = await with_settings(request, agent, references.template, patch, present)
-            recording = require_found(await rewinds.read(present, start, end))
-        priorities = {rule["source"]: rule["priority"] for rule in patch["priorities"]}
-        before, after = (
-            Rules(present.facts, present.policy),
-            Rules(facts, present.policy, priorities, schedules),
-        )
-        said = f"With {in_words(patch)} {_whose(start.astimezone(zone), end.astimezone(zone), now)}"
-        return await rewinds.compute(agent.organization_id, partial(rewind, recording, before, after, said))
+        replayed = await rewinds.compute(present, start, end, partial(rewind, before, after, said))
+    return require_found(replayed)
 
 
 def _check_period(start: datetime, end: datetime, now: datetime) -> None:
