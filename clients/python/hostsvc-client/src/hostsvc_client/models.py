@@ -3143,7 +3143,9 @@ class LeastChange(Answer):
     """The smallest change of settings under which the notification would have woken the agent in time."""
 
     sentence: str
-    """When the notification woke the agent, or would have, and if what; or that no such change would do."""
+    """When the notification woke the agent, in the agent's time zone, or would have and with which settings;
+    or that no such change would do.
+    """
     patch: dict[str, Any]
     """The settings, named as in a PATCH of the agent, or `priorities` as in a rewind; empty if none."""
     at: dt.datetime | None
