@@ -21,8 +21,8 @@ const patchOf = (values) =>
 /** Ask for a day of the agent, from midnight to midnight in its zone, or to now. */
 const ask = (agent, day, values) => {
   const next = new Date(Date.parse(day) + DAY_MS).toISOString().slice(0, 10);
-  const isOver = `${next}T00:00` <= formatInput(Date.now(), agent.timezone);
-  const to = isOver ? `${next}T00:00` : new Date().toISOString();
+  const isToday = formatInput(Date.now(), agent.timezone).startsWith(day);
+  const to = isToday ? new Date().toISOString() : `${next}T00:00`;
   return post("/api/cloud/rewind/", { agent: agent.id, from: `${day}T00:00`, to, patch: patchOf(values) });
 };
 
