@@ -173,7 +173,7 @@ class Rewinds:
 
 
 def _runner() -> Run:
-    """Return what carries replays out, until they have worked for too long, however busy the machine is."""
+    """Return what carries replays out, until they have used MAX_REPLAY_SECONDS of this thread."""
     until = thread_time() + MAX_REPLAY_SECONDS
 
     def run(replay: Replay) -> Replay:
