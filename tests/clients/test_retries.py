@@ -203,6 +203,15 @@ def test_retry_after_beyond_the_deadline_ends_the_attempts() -> None:
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "is_long"), [("Fri, 31 Dec 9998 23:59:59 GMT", True), ("soon", False), ("", False)]
+)
+def test_retry_after_may_be_a_date(text: str, is_long: bool) -> None:
+    with answering(503, Retry_After=text) as server, pytest.raises(ServiceFailed) as caught:
+        create(server, max_attempts=1)
+    assert ((caught.value.retry_after or 0) > 1e9) is is_long
+
+
 def test_nobody_listening_is_no_answer_and_without_effect() -> None:
     with answering() as server:
         pass

@@ -172,9 +172,18 @@ def checked(status: int, headers: Mapping[str, str], content: bytes) -> Reply:
         body = json.loads(content)
     except ValueError:
         body = content.decode(errors="replace")[:1000]
-    after = headers.get("retry-after", "")  # a date, which only others would send, is no number
-    request_id, seconds = headers.get("x-request-id", ""), float(after) if after.isdecimal() else None
-    raise errors.refusal(status, body, request_id, seconds)
+    after = _retry_after(headers.get("retry-after", ""))
+    raise errors.refusal(status, body, headers.get("x-request-id", ""), after)
+
+
+def _retry_after(text: str) -> float | None:
+    """Return the seconds of a `Retry-After`, which proxies may send as a date; None if it is neither."""
+    from email.utils import parsedate_to_datetime  # not earlier: it takes a while
+
+    try:
+        return float(text) if text.isdecimal() else parsedate_to_datetime(text).timestamp() - time.time()
+    except ValueError:
+        return None
 
 
 def result_of(call: Call, reply: Reply) -> Any:
