@@ -4,13 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Set
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from storage.postgres.asker import Asker
+from storage.postgres.asker import ASKER, Asker
 from supervisors.client_values import OFF_LOOP_BYTES
 from web.access.auth import (
     CALLER,
@@ -110,16 +110,18 @@ class Route(ABC):
                 if request.rel_url.raw_query_string or PREFER_HEADER in headers or ignored:
                     note_unknown_names(request, query.known.names, *ignored)
                 if not is_read:
+                    identity = caller[0].identity if caller else ""
+                    ASKER.set(Asker(identity, partial(address_of, request)))
                     may_have_files = self.takes_files and is_multipart(request)
                     request[BODY_LIMIT] = form_limit if may_have_files else body_limit
                     if self.body is None and request.body_exists:
                         await note_fields(request)
-                with Asker(caller[0].identity if caller else "", address_of(request)):
-                    answer = await handler(request, *caller)
+                answer = await handler(request, *caller)
                 if isinstance(answer, web.StreamResponse):
                     return answer
                 return json_response(answer, self.status) if self.answer else web.Response(status=self.status)
             finally:
+                ASKER.set(None)  # the next request of the connection is handled in the same context
                 place = request.get(PLACE)
                 if place is not None:
                     place.leave()

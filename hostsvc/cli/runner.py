@@ -23,7 +23,7 @@ from hostsvc.start_checks import start_errors
 from hostsvc.workers import Worker, fork_workers
 from storage.errors import DatabaseRefused, DatabaseUnavailable, NodeEnded, SecretUnreadable
 from storage.events.model import BY_OPERATOR
-from storage.postgres.asker import Asker
+from storage.postgres.asker import ASKER, Asker
 
 try:
     from uvloop import run as run_loop
@@ -84,8 +84,8 @@ def run_command(file: Path | None, work: Callable[[Config], Coroutine[Any, Any, 
     configure_logging(replace(config.log, level="warning") if is_quiet else config.log)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        with Asker(BY_OPERATOR):
-            sys.exit(run_loop(work(config)))
+        ASKER.set(Asker(BY_OPERATOR))
+        sys.exit(run_loop(work(config)))
     except StatusUnavailable as error:
         refuse(*error.messages, exit_code=error.exit_code)
     except BrokenPipeError:

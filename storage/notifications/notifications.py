@@ -582,8 +582,7 @@ class Notifications:
     async def _wait_briefly(self, items: list[InsertItem]) -> list[StorageError | None]:
         """Insert notifications for several agents; if a state is not free soon, for those with free ones."""
         try:
-            async with self._pool.transaction() as connection:
-                await connection.execute(BRIEF_WAIT)
+            async with self._pool.transaction(BRIEF_WAIT) as connection:
                 results = await insert_after_locks(connection, items)
         except RowLocked:
             self._passing.pop(self._inserts, None)

@@ -1,12 +1,15 @@
 """Who asks for a change, and from where: given to PostgreSQL within the transaction of an audited write.
 
-Triggers write the entries of the audit log (migration 0044), so they must know the actor. Connections tell it
-for statements that write audited tables, and for no others. A group commit works for several askers, so it
-has none: it must not write audited tables, and the events that it writes name their actors.
+Triggers write the entries of the audit log (migration 0044), so they must know the actor. The pool tells it
+at the beginning of a transaction; a single statement has one if it writes an audited table. A group commit
+works for several askers, so it has none: it must not write audited tables, and the events that it writes name
+their actors.
 """
 
 import re
+from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import lru_cache
 
 AUDITED_TABLES = (
@@ -17,21 +20,14 @@ AUDITED_TABLES = (
 
 # The last three are written together with events.
 WRITES = re.compile(rf"\b(INSERT INTO|UPDATE|DELETE FROM) ({AUDITED_TABLES}|agent|schedule|parked_call)\b")
-TELL = "SELECT set_config('hostsvc.actor', $1, true), set_config('hostsvc.address', $2, true)"
 
 
+@dataclass(slots=True)
 class Asker:
-    """Asks for the writes of a block, also for those of tasks that begin there, unless they set ASKER."""
+    """Who asks for what is written while ASKER is set, also by tasks that begin then, unless they set it."""
 
-    def __init__(self, actor: str, address: str = "") -> None:
-        self.actor = actor
-        self.address = address
-
-    def __enter__(self) -> None:
-        self._token = ASKER.set(self)
-
-    def __exit__(self, *_: object) -> None:
-        ASKER.reset(self._token)
+    actor: str
+    get_address: Callable[[], str] = str  # it is asked for only if something is written that is audited
 
 
 ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)
@@ -46,15 +42,10 @@ def act_as(actor: str) -> None:
 def asked_from() -> str:
     """Return the address from which somebody asks; "" if nobody does."""
     asker = ASKER.get()
-    return asker.address if asker else ""
-
-
-def asker_of(sql: str) -> Asker | None:
-    """Return who asks for a statement; None if nobody does, or if it writes no audited table."""
-    asker = ASKER.get()
-    return asker if asker is not None and _is_audited(sql) else None
+    return asker.get_address() if asker else ""
 
 
 @lru_cache(4096)
-def _is_audited(sql: str) -> bool:
+def is_audited(sql: str) -> bool:
+    """Return whether a statement writes an audited table."""
     return WRITES.search(sql) is not None

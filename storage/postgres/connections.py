@@ -7,7 +7,6 @@ does not answer leaves time for the next. asyncpg and libpq would both give a si
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import wraps
 from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 from uuid import UUID
@@ -21,7 +20,6 @@ from storage.errors import (
     DatabaseUnavailable,
     NodeEnded,
 )
-from storage.postgres.asker import TELL, asker_of
 from storage.postgres.json_values import from_json, to_json
 from storage.postgres.translation import CLOSED, storage_error, translated
 
@@ -113,28 +111,10 @@ def drop(connection: Connection) -> None:
         connection.terminate()
 
 
-def _telling(method: Any) -> Any:
-    async def call(self: Any, sql: str, *args: Any, **options: Any) -> Any:
-        asker = asker_of(sql)
-        if asker is not None:
-            await asyncpg.Connection.fetchrow(self, TELL, asker.actor, asker.address)
-        return await method(self, sql, *args, **options)
-
-    return wraps(method)(call)
-
-
 class PooledConnection(asyncpg.Connection):
-    """A connection of a pool, which asyncpg closes when it has expired, also where nobody waits for that.
-
-    It tells the server who asks for an audited statement. The pool runs these in transactions.
-    """
+    """A connection of a pool, which asyncpg closes when it has expired, also where nobody waits for that."""
 
     __slots__ = ()
-    execute = _telling(asyncpg.Connection.execute)
-    executemany = _telling(asyncpg.Connection.executemany)
-    fetch = _telling(asyncpg.Connection.fetch)
-    fetchrow = _telling(asyncpg.Connection.fetchrow)
-    fetchval = _telling(asyncpg.Connection.fetchval)
 
     async def close(self, *, timeout: float | None = None) -> None:
         """Take leave of the server, but not for long: a failure must not hide what the last caller did."""

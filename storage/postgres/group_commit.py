@@ -35,7 +35,7 @@ class GroupCommit(Generic[Item, Result]):
         max_items: int = MAX_GROUP_ITEMS,
         max_pending: int = 10_000,
     ) -> None:
-        self.durations = Histogram()  # of flushes that succeeded
+        self.durations: Histogram | None = None  # of flushes that succeeded, if they are measured
         self._name = name
         self._flush = flush
         self._max_items = max_items
@@ -91,7 +91,8 @@ class GroupCommit(Generic[Item, Result]):
                     if isinstance(error, NoAnswer):
                         self._refuse_pending()
                 else:
-                    self.durations.add(monotonic() - began)
+                    if self.durations is not None:
+                        self.durations.add(monotonic() - began)
                     for answer, result in answered:
                         if not answer.done():
                             answer.set_result(result)

@@ -13,7 +13,7 @@ import structlog
 
 from storage.errors import DatabaseReadOnly, DatabaseUnavailable, NoAnswer, RowLocked, SchemaChanged
 from storage.histogram import Histogram
-from storage.postgres.asker import asker_of
+from storage.postgres.asker import ASKER, is_audited
 from storage.postgres.connections import (
     CONNECT_TIMEOUT_SECONDS,
     SERVER_SETTINGS,
@@ -35,8 +35,13 @@ Result = TypeVar("Result")
 Fetch: TypeAlias = "Callable[..., Awaitable[list[asyncpg.Record]]]"
 """Runs a statement and returns its rows: `Pool.fetch`, `Pool.change`, or `fetch` of a connection."""
 
-LIMIT_WAIT = "SET LOCAL lock_timeout = '1s'"  # for rows that another transaction may hold for long
-BRIEF_WAIT = "SET LOCAL lock_timeout = '50ms'"  # longer than a write of the service holds a row
+LIMIT_WAIT = "1s"  # for rows that another transaction may hold for long
+BRIEF_WAIT = "50ms"  # longer than a write of the service holds a row
+WAIT_FOR_ROWS = "SELECT set_config('lock_timeout', $1, true)"
+TELL_ASKER = """
+SELECT set_config('hostsvc.actor', $1, true), set_config('hostsvc.address', $2, true),
+       set_config('lock_timeout', coalesce($3, current_setting('lock_timeout')), true)
+"""
 CONNECTIONS_PER_WAITER = 4  # one connection in four may wait longer than that for a row
 
 CLOSE_TIMEOUT_SECONDS = 10.0
@@ -146,12 +151,20 @@ class Pool:
             raise
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
-        """Yield a connection inside BEGIN … COMMIT; roll back if the body raises or is cancelled."""
+    async def transaction(self, lock_timeout: str | None = None) -> AsyncIterator[Connection]:
+        """Yield a connection inside BEGIN … COMMIT; roll back if the body raises or is cancelled.
+
+        The server is told who asks for what the body writes, and how long it may wait for locked rows.
+        """
+        asker = ASKER.get()
         async with self._connection() as connection:
             transaction = connection.transaction()
             await transaction.start()
             try:
+                if asker is not None:
+                    await connection.execute(TELL_ASKER, asker.actor, asker.get_address(), lock_timeout)
+                elif lock_timeout is not None:
+                    await connection.execute(WAIT_FOR_ROWS, lock_timeout)
                 yield connection
             except GIVEN_UP:
                 raise  # the connection is dropped: a rollback would wait for the statement as long again
@@ -165,18 +178,16 @@ class Pool:
         """Yield a transaction that starts with the lock `sql` takes. Wait for it like `write`."""
         is_locked = False
         try:
-            async with self.transaction() as connection:
-                await connection.execute(BRIEF_WAIT)
+            async with self.transaction(BRIEF_WAIT) as connection:
                 await connection.execute(sql, *args)
                 is_locked = True
-                await connection.execute(LIMIT_WAIT)
+                await connection.execute(WAIT_FOR_ROWS, LIMIT_WAIT)
                 yield connection
         except RowLocked:
             if is_locked:
                 raise
         if not is_locked:
-            async with self._turn_to_wait(), self.transaction() as connection:
-                await connection.execute(LIMIT_WAIT)
+            async with self._turn_to_wait(), self.transaction(LIMIT_WAIT) as connection:
                 await connection.execute(sql, *args)
                 yield connection
         self.on_write()
@@ -209,7 +220,7 @@ class Pool:
         """Return a group commit that flushes its items before the pool closes."""
         group = GroupCommit(name, flush, max_items=max_items)
         if is_write:
-            self.commits[name] = group.durations
+            group.durations = self.commits[name] = Histogram()
         self._groups.append(group)
         return group
 
@@ -233,13 +244,12 @@ class Pool:
         return result
 
     async def _attempt(self, work: Callable[[Connection], Awaitable[Result]], limit: str) -> Result:
-        async with self.transaction() as connection:
-            await connection.execute(limit)
+        async with self.transaction(limit) as connection:
             return await work(connection)
 
     def _lend(self, sql: str) -> AbstractAsyncContextManager[Connection]:
-        """Return a connection for one statement, in a transaction if that must be told who asks."""
-        return self._connection() if asker_of(sql) is None else self.transaction()
+        """Return a connection for one statement, in a transaction if it is audited for somebody who asks."""
+        return self.transaction() if ASKER.get() is not None and is_audited(sql) else self._connection()
 
     @asynccontextmanager
     async def _turn_to_wait(self) -> AsyncIterator[None]:

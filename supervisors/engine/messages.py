@@ -15,7 +15,7 @@ from typing import Generic, TypeVar, final
 from uuid import UUID
 
 from storage.model import AgentStatus, Receipt, Source
-from storage.postgres.asker import asked_from
+from storage.postgres.asker import ASKER, Asker
 from supervisors.policy.decisions import WakeReason
 from supervisors.policy.phases import Phase
 
@@ -224,7 +224,7 @@ class PendingRequest(Generic[Reply]):
 
     request: Request[Reply]
     reply: asyncio.Future[Reply | DeferredReply[Reply]] = field(default_factory=asyncio.Future)
-    address: str = field(default_factory=asked_from)  # of the client
+    asker: Asker | None = field(default_factory=ASKER.get)
 
     def refuse(self, error: Exception) -> None:
         """Raise the error where the request was asked."""

@@ -378,8 +378,9 @@ class Registry:
     async def _handle_request(self, supervisor: Supervisor, pending: PendingRequest[Any]) -> str:
         """Have the supervisor answer the request, or refuse it; describe what came of it."""
         try:
-            with Asker("", pending.address):  # each event names its actor
-                reply = await supervisor.answer(pending.request)
+            if pending.asker is not None:
+                ASKER.set(Asker("", pending.asker.get_address))  # each event names its actor
+            reply = await supervisor.answer(pending.request)
             if not pending.reply.done():  # it is done if the asker was cancelled
                 pending.reply.set_result(reply)
             outcome = "done" if isinstance(reply, bool) else str(reply)
@@ -393,6 +394,8 @@ class Registry:
         except Exception as error:  # the outermost edge of a supervisor, as in `_handle_signals`
             outcome = await self._handle_crash(supervisor, error)
             pending.refuse(error)
+        finally:
+            ASKER.set(None)
         return outcome
 
     async def _handle_crash(self, supervisor: Supervisor, error: Exception) -> str:

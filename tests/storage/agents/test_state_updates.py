@@ -148,7 +148,7 @@ async def test_locked_row_delays_no_other_agents_update(
 async def test_update_raises_for_row_locked_too_long(
     states: AgentStates, pool: Pool, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage.postgres.pool, "LIMIT_WAIT", "SET LOCAL lock_timeout = '10ms'")
+    monkeypatch.setattr(storage.postgres.pool, "LIMIT_WAIT", "10ms")
     agent = await stored_agent(pool)
     before = (await get_facts(states, agent)).state
     async with locked_by_another_program(database_url, agent):

@@ -1,8 +1,8 @@
 """The audit log in the database: what triggers record, with whom, and that nobody changes it."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +16,7 @@ from storage.events.events import Events
 from storage.events.model import INSTANCE
 from storage.identity.instance import Instance
 from storage.model import Organization
-from storage.postgres.asker import AUDITED_TABLES, Asker, act_as, asker_of
+from storage.postgres.asker import ASKER, AUDITED_TABLES, Asker, act_as
 from storage.postgres.pool import Pool
 from supervisors.clock import SystemClock
 from tests.postgres import TestServer, url_as
@@ -60,6 +60,13 @@ async def last(pool: Pool) -> tuple[str, str, Any]:
     return row["actor"], row["address"], row["data"]
 
 
+@contextmanager
+def asking(actor: str, address: str) -> Iterator[None]:
+    token = ASKER.set(Asker(actor, lambda: address))
+    yield
+    ASKER.reset(token)
+
+
 async def chain(pool: Pool) -> None:
     await AuditLog(pool).chain(await Events(pool).get_last_id())
 
@@ -71,7 +78,7 @@ async def test_statements_are_told_exactly_of_tables_with_triggers(pool: Pool) -
 
 async def test_change_has_its_asker_and_no_values(pool: Pool, owner: Organization) -> None:
     desk = template(owner.id, tool_call_secret="swordfish")
-    with Asker("key:1", "192.0.2.7"):
+    with asking("key:1", "192.0.2.7"):
         await Templates(pool).insert(desk)
         await pool.execute("UPDATE template SET system_prompt = 'xyzzy', max_turns = 2")
     fields = ["max_turns", "system_prompt"]
@@ -91,13 +98,12 @@ async def test_change_without_effect_leaves_no_entry(pool: Pool, owner: Organiza
 
 async def test_asker_is_forgotten_after_its_block(pool: Pool, owner: Organization) -> None:
     await Templates(pool).insert(template(owner.id))
-    with Asker("key:1", "192.0.2.7"):
+    with asking("key:1", "192.0.2.7"):
         act_as("user:2")
         await pool.execute(RENAME)
     assert (await last(pool))[:2] == ("user:2", "192.0.2.7")
     await pool.execute("UPDATE template SET name = 'Clerk'")
     assert (await last(pool))[:2] == ("", "")
-    assert asker_of(RENAME) is None
 
 
 async def test_rolled_back_change_leaves_no_entry(pool: Pool, owner: Organization) -> None:

@@ -123,7 +123,7 @@ async def test_inserts_for_an_awaited_agent_join_without_an_attempt(
         return await insert(sql, *args)
 
     monkeypatch.setattr(pool, "change", count_attempts)
-    monkeypatch.setattr(module, "BRIEF_WAIT", "SET LOCAL lock_timeout = '30s'")
+    monkeypatch.setattr(module, "BRIEF_WAIT", "30s")
     async with other_program.transaction():
         await other_program.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", scout.id)
         inserts = [asyncio.create_task(stored_notification(queue, scout))]
