@@ -154,7 +154,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     return (
         MaintenanceService("budget renewal", chore(budgets.run_once), interval),
         MaintenanceService("schedules", chore(schedules.run_once), SCHEDULES_SECONDS),
-        MaintenanceService("checks of schedules", checks.run_once, CHECKS_SECONDS),
+        MaintenanceService("checks of schedules", chore(checks.run_once), CHECKS_SECONDS),
         MaintenanceService("parked calls", parked, PARKED_CALLS_SECONDS),
         MaintenanceService("tools of MCP servers", chore(toolset.imports.run_once), MCP_SECONDS),
         MaintenanceService("webhook sender", send, 0),

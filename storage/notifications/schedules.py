@@ -344,8 +344,10 @@ LIST_DUE = fill_in(LIST_DUE, "/* watch */", "watch IS NULL")
 
 GET_NEXT_DUE = """
 SELECT min(due_at) FROM schedule
-WHERE due_at IS NOT NULL AND watch IS NULL AND (SELECT paused_at FROM instance) IS NULL
+WHERE due_at IS NOT NULL AND /* watch */ AND (SELECT paused_at FROM instance) IS NULL
 """
+GET_NEXT_DUE_CHECK = fill_in(GET_NEXT_DUE, "/* watch */", "watch IS NOT NULL")
+GET_NEXT_DUE = fill_in(GET_NEXT_DUE, "/* watch */", "watch IS NULL")
 
 LOCK_AGENT = "SELECT FROM agent WHERE id = $1 FOR NO KEY UPDATE"
 LOCK_OF_AGENT = "SELECT FROM schedule WHERE agent_id = $1 ORDER BY id FOR NO KEY UPDATE"
@@ -510,6 +512,11 @@ class Schedules:
     async def get_next_due(self) -> datetime | None:
         """Return when the first schedule without a check is due; None if none is armed."""
         moment: datetime | None = await self._pool.fetchval(GET_NEXT_DUE)
+        return moment
+
+    async def get_next_due_check(self) -> datetime | None:
+        """Return when the first schedule with a check is due."""
+        moment: datetime | None = await self._pool.fetchval(GET_NEXT_DUE_CHECK)
         return moment
 
     async def list_due(self, now: datetime, without: Collection[UUID], limit: int) -> list[DueSchedule]:

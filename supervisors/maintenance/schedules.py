@@ -43,7 +43,8 @@ class ScheduleRunner:
         ahead_seconds = LOOK_SECONDS if due_at is None else (due_at - now).total_seconds()
         if ahead_seconds > 0:
             await self._clock.sleep(min(ahead_seconds, LOOK_SECONDS))
-        await self.fire_due()
+        if due_at is not None and due_at <= self._clock.now():
+            await self.fire_due()
 
     async def fire_due(self) -> None:
         """Fire page after page, with rests between them, what is due."""
@@ -92,7 +93,9 @@ class CheckRunner:
 
     async def run_once(self) -> None:
         """Make the checks that are due while this node does the chores, until none is in progress."""
-        await self._checks.run(partial(self._clock.sleep, LOOK_SECONDS))
+        due_at = await self._stores.schedules.get_next_due_check()
+        if due_at is not None and due_at <= self._clock.now():
+            await self._checks.run(partial(self._clock.sleep, LOOK_SECONDS))
 
     async def _list_due(
         self, without: Collection[UUID], full: Collection[UUID], limit: int
