@@ -42,7 +42,7 @@ from web.observability.line_limit import LineLimit
 from web.observability.requests import RequestCounts
 from web.openapi.document import ServedDocument
 from web.ports import HarnessStatus, Health, Nodes, Registry
-from web.request.body import check_expectation
+from web.request.parsing import check_expectation
 from web.request_room import RequestRoom
 from web.routes import Access, Route
 from web.settings import LimitSettings, WebSettings

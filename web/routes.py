@@ -27,9 +27,17 @@ from web.app_keys import ROOM
 from web.idempotency import HEADER as IDEMPOTENCY_HEADER
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE, json_response
-from web.request.body import BODY_LIMIT, BodyLimit, is_multipart
 from web.request.client_address import address_of
-from web.request.parsing import EXPECTED, NO_FIELDS, Body, Expected, note_fields
+from web.request.parsing import (
+    BODY_LIMIT,
+    EXPECTED,
+    NO_FIELDS,
+    Body,
+    BodyLimit,
+    Expected,
+    is_multipart,
+    note_fields,
+)
 from web.request.unknown_names import PREFER_HEADER, note_unknown_names, shown_fields
 from web.request_room import PLACE, READ_UNITS, WRITE_UNITS
 from web.settings import LimitSettings
@@ -93,8 +101,9 @@ class Route(ABC):
 
         It admits the request, looks for names that the route does not know, and calls the handler.
         """
+        is_idempotent = self.idempotent
         is_read, query, body = self.method == "GET", self.query or NO_FIELDS, self.body or NO_FIELDS
-        handler = answered_once(self.handler) if self.idempotent else self.handler
+        handler, handler_with_key = self.handler, answered_once(self.handler)
         shown = shown_fields(self.answer, body.known) if self.body else frozenset()
         expected = Expected(query, body, self.partial, self.max_items, shown, self.status)
         without_effect = () if self.idempotent else (IDEMPOTENCY_HEADER,)
@@ -116,7 +125,8 @@ class Route(ABC):
                     request[BODY_LIMIT] = form_limit if may_have_files else body_limit
                     if self.body is None and request.body_exists:
                         await note_fields(request)
-                answer = await handler(request, *caller)
+                has_key = is_idempotent and IDEMPOTENCY_HEADER in headers
+                answer = await (handler_with_key if has_key else handler)(request, *caller)
                 if isinstance(answer, web.StreamResponse):
                     return answer
                 return json_response(answer, self.status) if self.answer else web.Response(status=self.status)

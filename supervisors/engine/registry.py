@@ -29,7 +29,7 @@ from storage.agent_facts import RowVersion
 from storage.errors import AnsweredBefore, DatabaseUnavailable, NodeEnded
 from storage.postgres.asker import ASKER, Asker
 from supervisors.clock import Clock, wait_for_event
-from supervisors.engine.context import RECOVERY_SECONDS, Ring, SupervisorContext
+from supervisors.engine.context import RECOVERY_SECONDS, Ring, RunSlots, SupervisorContext, TimerQueue
 from supervisors.engine.inspection import Statistics, StatusReader
 from supervisors.engine.messages import (
     DeferredReply,
@@ -40,9 +40,7 @@ from supervisors.engine.messages import (
     append_message,
 )
 from supervisors.engine.run import CANCEL_SECONDS, ActiveRun, DrainResult, Harness, drain_runs
-from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
-from supervisors.engine.timer_queue import TimerQueue
 from supervisors.errors import AgentGone, MailboxFull, SupervisorError
 from supervisors.policy.decisions import policy_of
 from supervisors.policy.phases import Phase

@@ -16,9 +16,9 @@ import structlog
 
 from storage.agent_facts import AttendedAgent
 from supervisors.clock import Clock
+from supervisors.engine.context import HORIZON
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry, Teller, tell_agents_of, tell_pages
-from supervisors.engine.timer_queue import HORIZON
 from supervisors.policy.attendance import OVERDUE
 from supervisors.policy.decisions import renewed_at
 from supervisors.ports import Nodes, OrganizationStore, StateStore

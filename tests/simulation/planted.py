@@ -19,10 +19,9 @@ from hostsvc_testing.memory.memory_schedules import MemorySchedules
 from hostsvc_testing.memory.memory_states import MemoryStates
 from storage.events import reader
 from supervisors.engine import updates
-from supervisors.engine.context import SupervisorContext
+from supervisors.engine.context import RunSlots, SupervisorContext
 from supervisors.engine.registry import Registry
 from supervisors.engine.run import ActiveRun
-from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
 from supervisors.maintenance.scans import BudgetRenewal, DueScan, Sweep
 from supervisors.policy import attendance, decisions, limits, parked_calls, schedules, transitions

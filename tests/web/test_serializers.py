@@ -8,7 +8,7 @@ import pytest
 
 from storage.ids import new_id
 from storage.postgres.pool import Pool
-from web.serializers import Serializer
+from web.json import Serializer
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,8 @@ from web.app_keys import SETTINGS
 from web.errors import BadRequest, PermissionDenied, UnsupportedMediaType
 from web.fields import printable
 from web.json import JSON_TYPE, json_response, to_json
-from web.request.body import media_type
 from web.request.json_text import parse_json
-from web.request.parsing import Body, read_bytes
+from web.request.parsing import Body, media_type, read_bytes
 from web.settings import VERSION
 
 MODERN = "2026-07-28"

@@ -15,10 +15,9 @@ from web.app_keys import REQUEST_COUNTS
 from web.observability.line_limit import LineLimit
 from web.observability.requests import RequestCounts
 from web.request.chunks import BUFFER_BYTES
-from web.server.acceptor import Acceptor, Connections
 from web.server.access_log import AccessLog
 from web.server.answers import headers_for, prepare_answer
-from web.server.connection import Connection, Shared, answer_of_connection
+from web.server.connection import Acceptor, Connection, Connections, Shared, answer_of_connection
 from web.settings import ConnectionSettings
 
 SHUTDOWN_SECONDS = 1.0  # for the last requests; the service has drained before
@@ -58,7 +57,7 @@ async def serving(
 def _options(settings: ConnectionSettings) -> dict[str, Any]:
     """Return the framework's options for connections."""
     options: dict[str, Any] = {
-        "auto_decompress": False,  # `web/request/body.py` decompresses, and only bodies that are read
+        "auto_decompress": False,  # `web/request/parsing.py` decompresses, and only bodies that are read
         "read_bufsize": BUFFER_BYTES,
         "lingering_time": 0.0,  # `Connection` drops the rest of a body, and limits its bytes as well
         "access_log": None,

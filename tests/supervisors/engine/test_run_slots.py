@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from supervisors.engine.run_slots import RunSlots
+from supervisors.engine.context import RunSlots
 
 agents = st.integers(1, 6).map(lambda number: UUID(int=number))
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisors.clock import SystemClock
-from supervisors.engine.timer_queue import HORIZON, TimerQueue
+from supervisors.engine.context import HORIZON, TimerQueue
 from tests.storage.factories import HOUR, NOW
 from tests.supervisors.agent_facts import seconds
 from tests.supervisors.held_clock import HeldClock

@@ -12,9 +12,9 @@ import pytest
 from storage.agent_facts import AttendedAgent, DueAgent, Orphan, RowVersion
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
+from supervisors.engine.context import HORIZON
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
-from supervisors.engine.timer_queue import HORIZON
 from supervisors.maintenance.scans import (
     IMMEDIATE_STARTS,
     PAGE,

@@ -12,7 +12,7 @@ from ipaddress import ip_network
 from structlog.testing import capture_logs
 
 from tests.web.server.clients import GET, small_server
-from web.server.acceptor import OPERATOR_PLACES
+from web.server.connection import OPERATOR_PLACES
 from web.settings import ConnectionSettings
 
 EIGHT = ConnectionSettings(max_connections=8)

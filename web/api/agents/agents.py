@@ -61,12 +61,11 @@ from web.fields import (
     Uuid,
 )
 from web.idempotency import read_body_once, receipt_of
-from web.json import to_json
+from web.json import Serializer, to_json
 from web.observability.requests import HEADERS
 from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, localize, read_body, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 
 class AgentBody(Body):

@@ -21,10 +21,10 @@ from web.access.auth import Caller, RunAccess
 from web.access.path_access import agent_of_path, load_in_turn
 from web.app_keys import STORAGE, WAKES
 from web.fields import Boolean
+from web.json import Serializer
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 
 class ContextNotificationResponse(TypedDict):

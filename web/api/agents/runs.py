@@ -22,11 +22,11 @@ from web.app_keys import CLOCK, REGISTRY, STORAGE
 from web.errors import NotFound
 from web.fields import Boolean, Integer, OneOf, Text, UtcDatetime, Uuid
 from web.idempotency import read_body_once, receipt_of
+from web.json import Serializer
 from web.paging import Listing, PageQuery, answer_list, answer_owned, period
 from web.request.parsing import Body, read_body, read_query
 from web.request_room import PLACE
 from web.routes import Routes
-from web.serializers import Serializer
 
 DEFAULT_LIMIT = 50
 MAX_REASON_LENGTH = 1000

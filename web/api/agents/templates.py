@@ -41,11 +41,11 @@ from web.fields import (
     Url,
 )
 from web.idempotency import read_body_once, receipt_of
+from web.json import Serializer
 from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.secret_fields import SecretNames
-from web.serializers import Serializer
 
 MAX_RETENTION_DAYS = 36_500
 MAX_TEMPERATURE = 2

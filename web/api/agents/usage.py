@@ -22,9 +22,9 @@ from web.app_keys import CLOCK, PRICES, REGISTRY, STORAGE
 from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import MAX_INT32, Datetime, DayOrDatetime, Integer, Line, Money, Uuid, unknown_id
 from web.idempotency import read_body_once, receipt_of
+from web.json import Serializer
 from web.request.parsing import Body, localize, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 DATETIME_FIELDS = ("start_date", "end_date")
 

@@ -21,10 +21,10 @@ from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, PermissionDenied, refusing_constraint_errors, require_found
 from web.fields import Email, EmailFilter, JsonValue, Line, ListOf, PhoneFilter, Uuid
 from web.idempotency import read_body_once, receipt_of
+from web.json import Serializer
 from web.paging import CreatedPageQuery, answer_owned, period
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 MAX_OTHER_ADDRESSES = 20
 

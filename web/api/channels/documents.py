@@ -35,10 +35,10 @@ from web.app_keys import CLOCK, ROOM, STORAGE
 from web.errors import Conflict, Invalid, refusing_constraint_errors, require_found
 from web.fields import Boolean, Integer, Line, Text, Uuid
 from web.idempotency import read_body_once, receipt_of
+from web.json import Serializer
 from web.paging import CreatedPageQuery, answer_owned, period
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 DEFAULT_HITS = 10
 

@@ -50,13 +50,11 @@ from web.errors import (
 )
 from web.fields import Boolean, Choice, Line, ListOf, ObjectOf, Text, Url, Uuid
 from web.idempotency import read_body_once, receipt_of
-from web.json import to_json
+from web.json import Serializer, to_json
 from web.paging import CreatedPageQuery, answer_owned, period, send_file
-from web.request.body import room_for_files
 from web.request.files import BINARY, Files, stored_type
-from web.request.parsing import Body, read_body, read_query
+from web.request.parsing import Body, read_body, read_query, room_for_files
 from web.routes import Routes
-from web.serializers import Serializer
 
 UPLOADED_PATH = re.compile(r"/api/defaults/attachments/[0-9a-f-]{36}/")
 MAX_ATTACHMENTS_BYTES = 262_144  # of all attachments of a message, as JSON

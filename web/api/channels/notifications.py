@@ -34,11 +34,11 @@ from web.fields import (
     unknown_id,
 )
 from web.idempotency import read_body_once, receipt_of
+from web.json import Serializer
 from web.observability.requests import HEADERS, HINT_HEADER
 from web.paging import CreatedPageQuery, answer_owned, period
 from web.request.parsing import Body, localize, read_body, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 
 class NewNotificationBody(Body):

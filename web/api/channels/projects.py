@@ -16,10 +16,10 @@ from web.app_keys import CLOCK, STORAGE
 from web.errors import refusing_constraint_errors, require_found
 from web.fields import Choice, Line, Text, Uuid
 from web.idempotency import read_body_once, receipt_of
+from web.json import Serializer
 from web.paging import CreatedPageQuery, answer_owned, period
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 
 class ProjectBody(Body):

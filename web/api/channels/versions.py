@@ -14,8 +14,8 @@ from web.api.agents.templates import TemplateResponse, serialize_template
 from web.api.channels.documents import DocumentResponse, refuse_misplaced, serialize_document, writer_of
 from web.app_keys import CLOCK, STORAGE
 from web.errors import refusing_constraint_errors, require_found
+from web.json import Serializer
 from web.routes import Routes
-from web.serializers import Serializer
 
 
 class VersionResponse(TypedDict):

@@ -12,12 +12,12 @@ from web.access.auth import Caller, requested_organization
 from web.api.events.schemas import ActorResponse, actor_of
 from web.app_keys import CLOCK, ROOM, STORAGE
 from web.fields import Line, Uuid
+from web.json import Serializer
 from web.paging import CreatedPageQuery, aborting, answer_owned, period, write_in_pieces
 from web.request.client_address import address_of
 from web.request.parsing import read_query
 from web.request_room import LIST_UNITS, PLACE
 from web.routes import Routes
-from web.serializers import Serializer
 
 JSON_LINES = "text/plain"  # which clients generated from the API document can read
 

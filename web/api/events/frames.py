@@ -20,9 +20,8 @@ from web.api.channels.messages import serialize_message
 from web.api.channels.notifications import serialize_notification
 from web.api.events.schemas import RESET, ActorType, EventResponse, ResetResponse, actor_of
 from web.api.organizations.webhooks import serialize_delivery
-from web.json import to_json
+from web.json import Serializer, to_json
 from web.request_room import RequestRoom
-from web.serializers import Serializer
 
 Representation = Mapping[str, Any]
 

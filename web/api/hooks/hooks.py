@@ -26,12 +26,11 @@ from web.credentials.formats import make_signing_secret
 from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import Choice, JsonObject, JsonValue, Line, Text, Uuid
 from web.idempotency import read_body_once, receipt_of
-from web.json import to_json
+from web.json import Serializer, to_json
 from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.secret_fields import SecretValue
-from web.serializers import Serializer
 
 ONE_TARGET = "Name either an agent or a template."
 NOT_BASE64 = "Standard Webhooks need a secret in Base64, with or without whsec_ before it."

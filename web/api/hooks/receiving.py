@@ -29,9 +29,8 @@ from web.app_keys import CLOCK, REFUSALS, ROOM, SCHEMA_CHECKER, STORAGE
 from web.errors import ApiError, Conflict, Invalid, NotAuthenticated, Unavailable
 from web.fields import MAX_SIDE_TEXT, parse_uuid
 from web.json import json_response, to_json
-from web.request.body import BODY_LIMIT, BodyLimit
 from web.request.json_text import parse_json
-from web.request.parsing import read_bytes
+from web.request.parsing import BODY_LIMIT, BodyLimit, read_bytes
 from web.request_room import PLACE, WRITE_UNITS
 
 PATHS = ("/hooks/{id}", "/hooks/{id}/", "/hooks/{id}/{token}", "/hooks/{id}/{token}/")

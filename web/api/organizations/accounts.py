@@ -25,10 +25,10 @@ from web.app_keys import CLOCK, PASSWORDS, SETTINGS, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
 from web.fields import Email, Line, Text
+from web.json import Serializer
 from web.mail import MAIL
 from web.request.parsing import Body, read_body
 from web.routes import Access, Routes
-from web.serializers import Serializer
 
 MIN_PASSWORD = 8
 MAX_PASSWORD = 128

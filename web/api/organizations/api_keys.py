@@ -17,10 +17,10 @@ from web.credentials.formats import make_key
 from web.errors import require_found
 from web.fields import Boolean, Line
 from web.idempotency import read_body_once, receipt_of
+from web.json import Serializer
 from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 
 class ApiKeyChangesBody(Body):

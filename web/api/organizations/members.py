@@ -31,11 +31,11 @@ from web.credentials.formats import hash_secret, make_code
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, Throttled, require_found
 from web.fields import Choice, Email, Line, Text
 from web.idempotency import read_body_once, receipt_of
+from web.json import Serializer
 from web.mail import MAIL
 from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Access, Routes
-from web.serializers import Serializer
 
 
 class MembershipChangesBody(Body):

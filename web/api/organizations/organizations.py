@@ -23,10 +23,10 @@ from web.credentials.rate_limits import OF_CALLERS
 from web.errors import PermissionDenied, require_found
 from web.fields import Boolean, Choice, Line, Money, Region
 from web.idempotency import read_body_once, receipt_of
+from web.json import Serializer
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 
 class NewOrganizationBody(Body):

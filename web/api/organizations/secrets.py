@@ -16,11 +16,11 @@ from web.access.path_access import load, load_owned
 from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, NotFound, require_found
 from web.idempotency import read_body_once, receipt_of
+from web.json import Serializer
 from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.secret_fields import SecretName, SecretValue
-from web.serializers import Serializer
 
 
 class SecretChangesBody(Body):

@@ -23,10 +23,10 @@ from web.credentials.formats import make_signing_secret
 from web.errors import Conflict, PermissionDenied, require_found
 from web.fields import Boolean, Choice, EventTypePattern, Line, ListOf, Text, Url, Uuid
 from web.idempotency import read_body_once, receipt_of
+from web.json import Serializer
 from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 ALL_TYPES = "*"
 MAX_TYPES = 50

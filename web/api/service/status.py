@@ -39,12 +39,11 @@ from web.app_keys import (
 )
 from web.errors import Unavailable
 from web.fields import Choice, Integer, Line, Uuid
-from web.json import MAX_ANSWER_BYTES, fit
+from web.json import MAX_ANSWER_BYTES, Serializer, fit
 from web.node_numbers import NodeNumbers, sum_up, sum_up_connections
 from web.ports import HarnessStatus, Nodes, Readiness, ServiceState
 from web.request.parsing import Body, read_query
 from web.routes import Access, Routes
-from web.serializers import Serializer
 from web.settings import VERSION
 
 routes = Routes(Access.OPERATORS)

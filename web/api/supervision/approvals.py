@@ -37,10 +37,10 @@ from web.fields import (
     Uuid,
     WordOrObject,
 )
+from web.json import Serializer
 from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 EXACT = "exact"
 NO_ANSWER = object()  # null is one

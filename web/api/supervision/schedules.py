@@ -47,12 +47,11 @@ from web.fields import (
     Uuid,
 )
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response
+from web.json import Serializer, json_response
 from web.observability.requests import HEADERS, HINT_HEADER
 from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, localize, read_body, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 SHOWN_MOMENTS = 5
 MAX_MOMENTS = 100

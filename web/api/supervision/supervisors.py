@@ -37,11 +37,10 @@ from web.api.supervision.timeline import PastSupervisorResponse, SupervisorAtQue
 from web.app_keys import CLOCK, HEALTH, ROOM, STATUS, STORAGE, TIMELINES
 from web.errors import Invalid, require_found
 from web.fields import MAX_MONEY, Choice, Integer, Line, ListOf, Money, Text, UtcDatetime, Uuid
-from web.json import json_response
+from web.json import Serializer, json_response
 from web.paging import TOTAL_HEADER, next_link
 from web.request.parsing import Body, localize, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 200

@@ -22,9 +22,9 @@ from web.api.events.schemas import ActorResponse, actor_of
 from web.app_keys import CLOCK, TIMELINES
 from web.errors import Invalid, require_found
 from web.fields import Datetime
+from web.json import Serializer
 from web.request.parsing import Body, localize, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 
 class TimelineQuery(Body):

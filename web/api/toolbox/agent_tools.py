@@ -16,10 +16,9 @@ from web.access.path_access import load_agent
 from web.app_keys import REGISTRY, STORAGE, TOOLSET
 from web.errors import NotFound
 from web.fields import Boolean, JsonValue, Text, printable
-from web.json import json_response
+from web.json import Serializer, json_response
 from web.request.parsing import Body, read_values
 from web.routes import Routes
-from web.serializers import Serializer
 
 JSON_FIELD = JsonValue(allow_none=True)
 TEXT_FIELD = Text()

@@ -16,9 +16,8 @@ from web.app_keys import CLOCK, ROOM, STORAGE, TOOLSET
 from web.errors import BadRequest, Conflict, NotAuthenticated, NotFound, require_found
 from web.fields import check_json, parse_uuid
 from web.json import json_response
-from web.request.body import BODY_LIMIT, BodyLimit
 from web.request.json_text import parse_json
-from web.request.parsing import read_bytes
+from web.request.parsing import BODY_LIMIT, BodyLimit, read_bytes
 from web.request_room import PLACE, WRITE_UNITS
 
 PATHS = ("/api/toolbox/calls/{id}/result", "/api/toolbox/calls/{id}/result/")

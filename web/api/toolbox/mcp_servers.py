@@ -15,10 +15,10 @@ from web.access.path_access import load_owned
 from web.app_keys import CLOCK, STORAGE, TOOLSET
 from web.errors import NotFound, require_found
 from web.fields import Url
+from web.json import Serializer
 from web.request.parsing import Body, read_body
 from web.routes import Routes
 from web.secret_fields import SecretHeaders
-from web.serializers import Serializer
 
 
 class McpServerBody(Body):

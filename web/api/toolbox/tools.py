@@ -18,10 +18,10 @@ from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.errors import Invalid, NotFound, refusing_constraint_errors, require_found
 from web.fields import MAX_SIDE_TEXT, Boolean, JsonValue, Line, Text, Url, Uuid
 from web.idempotency import read_body_once, receipt_of
+from web.json import Serializer
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 
 class ToolChangesBody(Body):

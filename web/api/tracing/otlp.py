@@ -22,8 +22,7 @@ from web.app_keys import SETTINGS, STORAGE
 from web.errors import BadRequest, UnsupportedMediaType, refuse
 from web.fields import printable
 from web.json import JSON_TYPE
-from web.request.body import media_type
-from web.request.parsing import NO_FIELDS, read_bytes
+from web.request.parsing import NO_FIELDS, media_type, read_bytes
 from web.routes import CallerRoute
 from web.settings import LimitSettings
 

@@ -20,10 +20,9 @@ from web.app_keys import CLOCK, SETTINGS, STORAGE
 from web.errors import Invalid, PermissionDenied, TooLarge
 from web.fields import MAX_SIDE_TEXT, Datetime, JsonValue, Line, Text, Uuid, unknown_id
 from web.idempotency import read_items_once, receipt_of
-from web.json import to_json
+from web.json import Serializer, to_json
 from web.request.parsing import Body, localize, read_body
 from web.routes import Routes
-from web.serializers import Serializer
 from web.settings import SPAN_BODY_BYTES
 
 DATETIME_FIELDS = ("started_at", "ended_at")

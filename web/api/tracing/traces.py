@@ -33,11 +33,10 @@ from web.fields import (
     Uuid,
 )
 from web.idempotency import read_body_once, receipt_of
-from web.json import MAX_ANSWER_BYTES, fit, json_response, to_json
+from web.json import MAX_ANSWER_BYTES, Serializer, fit, json_response, to_json
 from web.paging import Listing, PageReader, next_link, period, send_page
 from web.request.parsing import Body, localize, read_body, read_query
 from web.routes import Routes
-from web.serializers import Serializer
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
