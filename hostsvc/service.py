@@ -386,9 +386,6 @@ async def _open_storage(opening: Opening, membership: Membership, signals: Signa
     pool = await opening.enter(open_pool(config.database.pool_settings(opening.database), node=membership))
     cipher = await open_cipher_of_service(config.accounts.encryption_keys, pool, clock.now())
 
-    def node_count() -> int:
-        return membership.count
-
     storage = Storage(
         pool,
         on_commit=signals.on_commit,
@@ -396,8 +393,10 @@ async def _open_storage(opening: Opening, membership: Membership, signals: Signa
         sleep=clock.sleep,
         cipher=cipher,
         spans_per_trace=config.limits.spans_per_trace,
-        limits=OrganizationLimits(pool, config.limits.of_storage(), clock.monotonic, node_count),
-        node_count=node_count,
+        limits=OrganizationLimits(
+            pool, config.limits.of_storage(), clock.monotonic, lambda: membership.count
+        ),
+        node_count=lambda: membership.count,
     )
     return storage, await encryption_notice(cipher, pool)
 

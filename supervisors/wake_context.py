@@ -148,9 +148,18 @@ def select(facts: WakeFacts, now: datetime, context_tokens: int) -> WakeContext:
     spare = room - sum(line.bytes for line in journal)
 
     left_out = len(facts.notifications) - len(notifications)
-    conversations = tuple(_conversations(facts.conversations, timezone, rooms["conversations"] + spare))
+    room, conversations = rooms["conversations"] + spare, list[ShownConversation]()
+    if facts.conversations:
+        conversations += _conversations(facts.conversations, timezone, room)
     return WakeContext(
-        facts, now, timezone, tuple(notifications), left_out, conversations, core_memory, tuple(journal)
+        facts,
+        now,
+        timezone,
+        tuple(notifications),
+        left_out,
+        tuple(conversations),
+        core_memory,
+        tuple(journal),
     )
 
 

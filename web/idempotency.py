@@ -44,12 +44,10 @@ ATTEMPT = web.RequestKey("attempt", Attempt)
 
 
 def answered_once(handler: CallerHandler) -> CallerHandler:
-    """Wrap the handler of an idempotent route, so that it answers a repeated request from its receipt."""
+    """Wrap the handler of an idempotent route for requests with a key, so that it answers from receipts."""
 
     @wraps(handler)
     async def answer(request: web.Request, caller: Caller) -> object:
-        if HEADER not in request.headers:
-            return await handler(request, caller)
         try:
             return await handler(request, caller)
         except AnsweredBefore:

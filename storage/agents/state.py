@@ -367,7 +367,9 @@ class AgentStates:
         async with self._pool.locking(LOCK, agent_id) as connection:
             rows = await connection.fetch(GET_FACTS, [agent_id], [now])
             budgets = await get_budgets(connection, rows, {agent_id: now})
-            limits = await with_starts(connection, _limits(rows[:1]), {agent_id: now})
+            limits = _limits(rows[:1])
+            if limits:
+                limits = await with_starts(connection, limits, {agent_id: now})
             yield LockedState(connection, _facts(rows, budgets, limits) if rows else None)
 
     async def list_due(
@@ -483,7 +485,9 @@ class AgentStates:
             rows_by_agent.setdefault(row["agent_id"], []).append(row)
         firsts = [rows[0] for rows in rows_by_agent.values()]
         budgets = await get_budgets(self._pool, firsts, moments)
-        limits = await with_starts(self._pool, _limits(firsts), moments)
+        limits = _limits(firsts)
+        if limits:
+            limits = await with_starts(self._pool, limits, moments)
         facts = {agent_id: _facts(rows, budgets, limits) for agent_id, rows in rows_by_agent.items()}
         return [facts.get(agent_id) for agent_id, _ in items]
 

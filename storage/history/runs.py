@@ -270,12 +270,7 @@ async def get_journal_facts(pool: Pool, run_id: UUID) -> JournalFacts:
 async def with_starts(
     database: "Pool | Connection", limits: Mapping[UUID, WakeLimits], moments: Mapping[UUID, datetime]
 ) -> dict[UUID, WakeLimits]:
-    """Return the limits of each agent with the starts that fill them by its moment.
-
-    No statement is sent if there are none.
-    """
-    if not limits:
-        return {}
+    """Return the limits of each agent with the starts that fill them by its moment."""
     items = (
         (agent_id, moments[agent_id], one.max_wakes_per_hour, one.max_wakes_per_day)
         for agent_id, one in limits.items()

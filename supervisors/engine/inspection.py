@@ -59,7 +59,7 @@ class Statistics:
     quarantines: int = 0  # begun in this process
     restarts: int = 0  # of crashed supervisors
     wakes: Counter[str] = field(default_factory=Counter)  # runs started, by reason
-    model_calls: dict[str, ModelCalls] = field(default_factory=dict)  # by provider
+    model_calls: defaultdict[str, ModelCalls] = field(default_factory=lambda: defaultdict(ModelCalls))
     ended_runs: Counter[Outcome] = field(default_factory=Counter)
     loop_lag_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=LOOP_LAG_SAMPLES))
     loop_delays: Histogram = field(default_factory=Histogram)
@@ -79,7 +79,7 @@ class Statistics:
             self.ended_runs[run.result.outcome] += 1
             self.run_durations[run.result.outcome].add(run.seconds)
         for provider, seconds, has_failed in run.model_calls:
-            calls = self.model_calls.setdefault(provider, ModelCalls())
+            calls = self.model_calls[provider]
             calls.durations.add(seconds)
             calls.errors += has_failed
 

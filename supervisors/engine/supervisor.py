@@ -193,9 +193,10 @@ class Supervisor:
     def _other_to_act(self, facts: AgentFacts, now: datetime) -> int | None:
         """Return the node that acts on the agent, if it is not this one."""
         context, state = self.context, facts.state
-        has_room = context.slots.is_reserved(self.agent_id) or context.has_room(facts.organization_id)
-        if context.view.is_elsewhere(state) and not may_take_over(state, now, has_room=has_room):
-            return state.node_id
+        if context.view.is_elsewhere(state):
+            has_room = context.slots.is_reserved(self.agent_id) or context.has_room(facts.organization_id)
+            if not may_take_over(state, now, has_room=has_room):
+                return state.node_id
         # While the row says that a run is here, all other nodes leave the agent to this one.
         is_run_of_row = state.node_id == context.nodes.node_id and (state.run_id is not None or state.lingers)
         is_run_going_on = self.run is not None and self.run.result is None
@@ -339,8 +340,9 @@ class Supervisor:
         report_update(facts, update, cause)
         if update.before.node_id is not None and self.context.view.is_elsewhere(update.before):
             self.context.ring(update.before.node_id, Signal.RELOAD, self.agent_id)
-        if update.end is not None:
-            self.context.slots.admit(facts.organization_id)
+        slots = self.context.slots
+        if update.end is not None and slots.organization_limit:
+            slots.admit(facts.organization_id)
         if transitions.is_newly_quarantined(update.before, update.after):
             self.context.count_quarantine()
 

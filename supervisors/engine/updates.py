@@ -92,15 +92,18 @@ def plan_update(seen: AgentFacts, transition: Transition, policy: Policy, step: 
     takes_over = step.view.is_elsewhere(seen.state) and may_take_over(
         seen.state, step.now, has_room=step.has_room
     )
+    notice = None
+    if is_newly_quarantined(seen.state, after):
+        notice = quarantine_notice(after, step.now)
+    elif facts.budgets or (step.end is not None and step.end.outcome is Outcome.BUDGET):
+        notice = budget_notice(facts, step.end, step.now, policy)
     return StateUpdate(
         seen.state,
         attended(seen.state, recorded, step.view, takes_over=takes_over, lingers=step.lingers),
         guarded=True,
         end=step.end,
         receipt=step.receipt,
-        notice=quarantine_notice(after, step.now)
-        if is_newly_quarantined(seen.state, after)
-        else budget_notice(facts, step.end, step.now, policy),
+        notice=notice,
         events=events,
     )
 

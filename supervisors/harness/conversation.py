@@ -187,7 +187,7 @@ async def _answer(conversation: Conversation, span: OpenSpan) -> ModelResponse:
         raise
     finally:
         run.model_calls.append((conversation.provider_name, run.seconds - began_at, has_failed))
-        if live_text is not None:
+        if live_text is not None and live_text.timer is not None:
             live_text.finish()
     if content is not None:
         span.content[OUTPUT_MESSAGES] = output_messages(answer)

@@ -33,7 +33,7 @@ class LiveText:
     _room: int = MAX_CHARACTERS
     _offset: int = 0  # of the first piece in the answer
     _next_at: float = 0.0  # on the monotonic clock
-    _timer: Timer | None = None  # while pieces wait
+    timer: Timer | None = None  # while pieces wait
 
     def add(self, text: str) -> None:
         """Pass on the next piece of the answer, now or together with later ones."""
@@ -46,22 +46,22 @@ class LiveText:
         if self._room:
             self._pieces.append(text[: self._room])
             self._room -= len(self._pieces[-1])
-        if self._timer is None:
+        if self.timer is None:
             if self.clock.monotonic() < self._next_at:
-                self._timer = self.clock.call_at(self._next_at, self._pass_on)
+                self.timer = self.clock.call_at(self._next_at, self._pass_on)
             else:
                 self._pass_on()
 
     def finish(self) -> None:
         """Pass on the pieces that wait, at the end of the answer."""
-        if self._timer is not None:
-            self._timer.cancel()
+        if self.timer is not None:
+            self.timer.cancel()
             self._pass_on()
 
     def _pass_on(self) -> None:
         text = "".join(self._pieces)
         self._pieces.clear()
-        self._room, self._timer = MAX_CHARACTERS, None
+        self._room, self.timer = MAX_CHARACTERS, None
         self._next_at = self.clock.monotonic() + INTERVAL_SECONDS
         data = {"turn": self.run.turns, "offset": self._offset, "text": text}
         self.feed.publish(

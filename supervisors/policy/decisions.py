@@ -134,15 +134,18 @@ def decide(facts: AgentFacts, now: datetime, policy: Policy) -> Decision:
         return Decision(Phase.STOPPING if is_stopping else Phase.RUNNING)
     if facts.is_paused:
         return Decision(Phase.PAUSED)
-    hold, renewal = hold_of(facts, now, policy), renewed_at(now)
+    hold = hold_of(facts, now, policy)
     proposed: Iterable[Wake] = _proposed_wakes(facts, hold, now, policy)
-    over_budget = reached_budget(facts.budgets)
+    over_budget = reached_budget(facts.budgets) if facts.budgets else None
     if over_budget is not None:
-        proposed = _postpone(proposed, renewal)
+        proposed = _postpone(proposed, renewed_at(now))
     # Of wakes that a limit delays to the same moment, the one that was due first is told.
-    wakes = [_delay(facts.limits, wake, now) for wake in sorted(proposed, key=lambda wake: wake.at)]
+    wakes = sorted(proposed, key=lambda wake: wake.at)
+    if facts.limits != NO_LIMITS:
+        wakes = [_delay(facts.limits, wake, now) for wake in wakes]
     wake = _earliest(wakes, now)
     if over_budget is not None:
+        renewal = renewed_at(now)
         phase = _phase_without_hold(facts, now)
         quarantine_ends_at = pending_retry_at(facts) if phase is Phase.QUARANTINED else None
         looks_again_at = min(renewal, quarantine_ends_at or renewal)
@@ -162,6 +165,8 @@ def hold_of(facts: AgentFacts, now: datetime, policy: Policy) -> Hold | None:
     at most: `next_due_at` keeps the end that was decided first, so that no later look moves it.
     """
     window = window_of(facts)
+    if window == 0:
+        return None
     held = (group for group in facts.pending if _is_new(group) and _is_held(group, policy))
     hold = hold_for(held, window, policy.debounce_cap_seconds)
     queued_at = facts.state.queued_at
@@ -287,7 +292,7 @@ def _postpone(wakes: Iterable[Wake], until: datetime) -> Iterator[Wake]:
 
 def _delay(limits: WakeLimits, wake: Wake, now: datetime) -> Wake:
     """Delay the wake until the limits allow it, unless it is urgent."""
-    if limits == NO_LIMITS or wake.is_urgent:
+    if wake.is_urgent:
         return wake
     delay = delay_of(limits, max(wake.at, now))
     return wake if delay is None else replace(wake, at=delay.until, delay=delay)
