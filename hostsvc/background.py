@@ -22,6 +22,7 @@ from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.registry import Registry
 from supervisors.events.feed import EventFeed
 from supervisors.maintenance.database_watch import WriteProbe
+from supervisors.maintenance.due_tasks import DueLook
 from supervisors.maintenance.loop import repeat
 from supervisors.maintenance.parked_calls import ParkedCallRunner
 from supervisors.maintenance.retention_cleaner import ReceiptCleaner, RetentionCleaner
@@ -46,13 +47,10 @@ WATCH_SECONDS = 0.5
 MATCH_RETRY_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
 NODE_WATCH_SECONDS = 0.1  # between two recoveries, also if the database fails them
-SCHEDULES_SECONDS = 0.01  # after some have fired, which delays the next ones
-PARKED_CALLS_SECONDS = 0.01
+DUE_SECONDS = 0.01  # between two looks at what is due next
 PENDING_COUNT_SECONDS = 60.0  # to count 100,000 calls takes tens of milliseconds, and they wait for hours
-CHECKS_SECONDS = 1.0
 MCP_SECONDS = 10.0  # until a list of an MCP server that has expired is read again
 EXPORT_SECONDS = 1.0
-AUDIT_SECONDS = 1.0  # until an audited event is chained
 WRITERS_SECONDS = 0.05  # until it is looked again whether the writers before are done
 CHORES_SECONDS = 1.0  # until a node notices that the chores are its own now
 
@@ -139,6 +137,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     retention = RetentionCleaner(storage.retention, parts.config.retention, clock)
     audit = partial(storage.audit_log.chain_all, partial(clock.sleep, WRITERS_SECONDS))
     schedules = ScheduleRunner(storage.schedules, clock)
+    look = DueLook(storage.due.get_next, storage.parked_calls.stored, clock)
     toolset, ask = parts.execution.toolset, parts.registry.ask
     does_chores = partial(_does_chores, parts.membership)
     checks = CheckRunner(storage, toolset, ask, clock, does_chores)
@@ -146,21 +145,22 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     calls = ParkedCallRunner(storage.parked_calls, make, longest, clock, does_chores)
     chore = Chores(parts.membership, parts.signals, clock)
     send = chore(parts.webhooks.run_once, storage.outbox.stored, DELIVERIES)
-    parked = chore(calls.run_once, storage.parked_calls.stored, PARKED_CALLS)
+    due = chore(look.run_once, storage.parked_calls.stored, PARKED_CALLS)
     match = chore(matcher.run_once, storage.webhooks.changed, WEBHOOKS)
     spans = chore(parts.exporter.run_once) if parts.exporter else None
     merge_counters = chore(lambda: storage.node_counters.merge_ended(clock.now()))
 
     return (
         MaintenanceService("budget renewal", chore(budgets.run_once), interval),
-        MaintenanceService("schedules", chore(schedules.run_once), SCHEDULES_SECONDS),
-        MaintenanceService("checks of schedules", chore(checks.run_once), CHECKS_SECONDS),
-        MaintenanceService("parked calls", parked, PARKED_CALLS_SECONDS),
+        MaintenanceService("due look", due, DUE_SECONDS),
+        MaintenanceService("schedules", look.when_due("schedules", schedules.fire_due), 0),
+        MaintenanceService("checks of schedules", look.when_due("checks", checks.run_once), 0),
+        MaintenanceService("parked calls", look.when_due("parked_calls", calls.run_once), 0),
         MaintenanceService("tools of MCP servers", chore(toolset.imports.run_once), MCP_SECONDS),
         MaintenanceService("webhook sender", send, 0),
         MaintenanceService("webhook matcher", match, MATCH_RETRY_SECONDS),
         MaintenanceService("deleted agent cleaner", chore(retention.empty_deleted_agents), PURGE_SECONDS),
-        MaintenanceService("audit log", chore(audit), AUDIT_SECONDS),
+        MaintenanceService("audit log", look.when_due("audit", audit), 0),
         MaintenanceService("retention cleaner", chore(retention.run_once), RETENTION_SECONDS),
         MaintenanceService("counters of ended nodes", merge_counters, RETENTION_SECONDS),
         MaintenanceService("receipt cleaner", chore(receipts.run_once), PURGE_SECONDS),

@@ -227,10 +227,6 @@ SELECT id, organization_id FROM due
 ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY due_at, id), due_at, id LIMIT $4
 """  # noqa: S608
 
-GET_NEXT_DUE = """
-SELECT min(due_at) FROM parked_call WHERE due_at IS NOT NULL AND (SELECT paused_at FROM instance) IS NULL
-"""
-
 COUNT_PENDING = """
 SELECT count(*) AS count, min(created_at) AS oldest_at FROM parked_call WHERE state = 'pending'
 """
@@ -326,11 +322,6 @@ class ParkedCalls:
         """Count all into `last_pending`, which the metrics show without waiting for the database."""
         pending = await fetch_one(self._pool, PendingCalls, COUNT_PENDING)
         self.last_pending = pending or PendingCalls(0, None)
-
-    async def get_next_due(self) -> datetime | None:
-        """Return when the first call must be looked at; None if none must."""
-        moment: datetime | None = await self._pool.fetchval(GET_NEXT_DUE)
-        return moment
 
     async def list_due(
         self, now: datetime, without: Collection[UUID], full: Collection[UUID], limit: int

@@ -22,6 +22,7 @@ from storage.delivery.hooks import Hooks
 from storage.delivery.outbox import Outbox
 from storage.delivery.receipts import Receipts
 from storage.delivery.webhooks import WebhookMatching, Webhooks
+from storage.due import DueMoments
 from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.event_resources import EventResources
 from storage.events.audit_log import AuditLog
@@ -81,6 +82,7 @@ class Storage:
         self.events = Events(pool)
         pool.on_write = self.events.written.set
         self.audit_log = AuditLog(pool)
+        self.due = DueMoments(pool)
         self.event_resources = EventResources(pool)
         self.receipts = Receipts(pool)
         self.retention = Retention(pool)

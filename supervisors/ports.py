@@ -139,8 +139,6 @@ class OrganizationStore(Protocol):
 class ScheduleStore(Protocol):
     """Due schedules; `storage.notifications.schedules.Schedules` documents each operation."""
 
-    async def get_next_due(self) -> datetime | None: ...
-
     async def list_due(self, now: datetime, without: Collection[UUID], limit: int) -> list[DueSchedule]: ...
 
     async def fire(self, steps: Sequence[Step], now: datetime) -> list[Occurrence]: ...
@@ -150,8 +148,6 @@ class ParkedCallStore(Protocol):
     """Parked calls; `storage.parked_calls.ParkedCalls` documents each operation."""
 
     stored: asyncio.Event
-
-    async def get_next_due(self) -> datetime | None: ...
 
     async def list_due(
         self, now: datetime, without: Collection[UUID], full: Collection[UUID], limit: int

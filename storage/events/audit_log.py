@@ -18,15 +18,8 @@ from storage.postgres.query import Period
 from storage.postgres.statement import fetch_all, fetch_one, insert_into
 
 MAX_EVENTS = 50_000  # of the log that are looked through by one statement
-MAX_BEHIND = 1_000  # events that are not audited, before they are passed
 MAX_ENTRIES = 200  # that are chained together, or exported at once
 
-# Where nothing is audited the position follows from time to time, so that this looks at few events.
-IS_BEHIND = """
-SELECT (SELECT max(id) FROM event) > chained_event_id + $1
-    OR EXISTS (SELECT FROM event WHERE id > chained_event_id AND is_audited(type))
-FROM instance
-"""
 LOCK_POSITION = "SELECT chained_event_id FROM instance FOR NO KEY UPDATE"
 SET_POSITION = "UPDATE instance SET chained_event_id = $1"
 
@@ -65,11 +58,10 @@ class AuditLog:
 
     async def chain_all(self, pause: Callable[[], Awaitable[None]]) -> None:
         """Chain what was written until now. Call `pause` while transactions may precede it."""
-        if await self._pool.fetchval(IS_BEHIND, MAX_BEHIND):
-            reader = EventReader(Events(self._pool))
-            await reader.skip(pause)
-            while await self.chain(reader.settled):
-                pass
+        reader = EventReader(Events(self._pool))
+        await reader.skip(pause)
+        while await self.chain(reader.settled):
+            pass
 
     async def chain(self, settled: int) -> bool:
         """Chain the next events up to the settled id of the log; return whether there are more."""

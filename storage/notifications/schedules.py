@@ -342,13 +342,6 @@ OF_CHECKS = "watch IS NOT NULL AND organization_id <> ALL ($4::uuid[])"
 LIST_DUE_CHECKS = fill_in(LIST_DUE, "/* watch */", OF_CHECKS)
 LIST_DUE = fill_in(LIST_DUE, "/* watch */", "watch IS NULL")
 
-GET_NEXT_DUE = """
-SELECT min(due_at) FROM schedule
-WHERE due_at IS NOT NULL AND /* watch */ AND (SELECT paused_at FROM instance) IS NULL
-"""
-GET_NEXT_DUE_CHECK = fill_in(GET_NEXT_DUE, "/* watch */", "watch IS NOT NULL")
-GET_NEXT_DUE = fill_in(GET_NEXT_DUE, "/* watch */", "watch IS NULL")
-
 LOCK_AGENT = "SELECT FROM agent WHERE id = $1 FOR NO KEY UPDATE"
 LOCK_OF_AGENT = "SELECT FROM schedule WHERE agent_id = $1 ORDER BY id FOR NO KEY UPDATE"
 
@@ -508,16 +501,6 @@ class Schedules:
         conditions.add_optional("o.occurs_at >= $", since)
         sql = conditions.into(LIST_OCCURRENCES)
         return await fetch_all(self._pool, Occurrence, sql, *conditions.parameters)
-
-    async def get_next_due(self) -> datetime | None:
-        """Return when the first schedule without a check is due; None if none is armed."""
-        moment: datetime | None = await self._pool.fetchval(GET_NEXT_DUE)
-        return moment
-
-    async def get_next_due_check(self) -> datetime | None:
-        """Return when the first schedule with a check is due."""
-        moment: datetime | None = await self._pool.fetchval(GET_NEXT_DUE_CHECK)
-        return moment
 
     async def list_due(self, now: datetime, without: Collection[UUID], limit: int) -> list[DueSchedule]:
         """List schedules without a check that are due, some of each organization, `without` these ids."""

@@ -1,15 +1,16 @@
-"""Work on rows that are due, each in its own task, so that none waits for the tool of another."""
+"""Work on rows that are due: when it is time for which kind, and tasks that do not wait for each other."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 import structlog
 
 from storage.errors import StorageError
-from supervisors.clock import Clock
+from supervisors.clock import Clock, wait_for_event
 from supervisors.errors import TryAgainLater, log_failure
 
 log = structlog.get_logger(__name__)
@@ -32,6 +33,51 @@ class DueRow(Protocol):
 Row = TypeVar("Row", bound=DueRow)
 ListDue = Callable[[Collection[UUID], Collection[UUID], int], Awaitable[Sequence[Row]]]
 """Lists rows that are due: without these ids, without those of these organizations, at most so many."""
+
+
+RunOnce = Callable[[], Awaitable[object]]
+GetNext = Callable[[], Awaitable[Mapping[str, datetime | None]]]
+
+
+class DueLook:
+    """Looks when something of each kind is due, and lets the service of that kind run then.
+
+    `get_next` returns the moments by kind, None for a kind of which nothing is armed. `news` is set when
+    something may be due earlier than the last look has seen.
+    """
+
+    def __init__(self, get_next: GetNext, news: asyncio.Event, clock: Clock) -> None:
+        self._get_next = get_next
+        self._news = news
+        self._clock = clock
+        self._due: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._told: dict[str, datetime] = {}  # the last moment that each kind was let run for
+
+    async def run_once(self) -> None:
+        """Let run what is due, and wait until more is, for a moment at most."""
+        moments, now, ahead_seconds = await self._get_next(), self._clock.now(), LOOK_SECONDS
+        for kind, moment in moments.items():
+            if moment is not None and moment > now:
+                ahead_seconds = min(ahead_seconds, (moment - now).total_seconds())
+            elif moment is not None:
+                self._due[kind].set()
+                if moment != self._told.get(kind):  # else it is in progress, or waits for a lock
+                    ahead_seconds = 0.0
+                self._told[kind] = moment
+        if ahead_seconds > 0:
+            await wait_for_event(self._news, ahead_seconds, self._clock)
+        self._news.clear()
+
+    def when_due(self, kind: str, run_once: RunOnce) -> RunOnce:
+        """Return the service of a kind, which waits until something is due."""
+        due = self._due[kind]
+
+        async def run_when_due() -> None:
+            await due.wait()
+            due.clear()
+            await run_once()
+
+        return run_when_due
 
 
 class DueTasks(Generic[Row]):

@@ -48,18 +48,8 @@ class ParkedCallRunner:
         self._tasks = DueTasks("parked call", self._list_due, self._work, clock, does_chores)
 
     async def run_once(self) -> None:
-        """Wait until a call is due or was decided, for a moment at most, and work on what is due."""
-        due_at = await self._store.get_next_due()
-        ahead = LOOK_SECONDS if due_at is None else (due_at - self._clock.now()).total_seconds()
-        is_decided = ahead > 0 and await self._wait(min(ahead, LOOK_SECONDS))
-        if is_decided or (due_at is not None and due_at <= self._clock.now()):
-            await self._tasks.run(partial(self._wait, LOOK_SECONDS))
-
-    async def _wait(self, seconds: float) -> bool:
-        """Wait until a call was decided, for some seconds at most; return whether one was."""
-        is_decided = await wait_for_event(self._store.stored, seconds, self._clock)
-        self._store.stored.clear()
-        return is_decided
+        """Work on the calls that are due, and on those that become so, until none is in progress."""
+        await self._tasks.run(partial(wait_for_event, self._store.stored, LOOK_SECONDS, self._clock))
 
     async def _list_due(self, without: Collection[UUID], full: Collection[UUID], limit: int) -> list[DueCall]:
         return await self._store.list_due(self._clock.now(), without, full, limit)

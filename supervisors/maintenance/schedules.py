@@ -37,15 +37,6 @@ class ScheduleRunner:
         self._store = store
         self._clock = clock
 
-    async def run_once(self) -> None:
-        """Wait until a schedule is due, for a moment at most, and fire what is due."""
-        due_at, now = await self._store.get_next_due(), self._clock.now()
-        ahead_seconds = LOOK_SECONDS if due_at is None else (due_at - now).total_seconds()
-        if ahead_seconds > 0:
-            await self._clock.sleep(min(ahead_seconds, LOOK_SECONDS))
-        if due_at is not None and due_at <= self._clock.now():
-            await self.fire_due()
-
     async def fire_due(self) -> None:
         """Fire page after page, with rests between them, what is due."""
         locked: list[UUID] = []
@@ -93,9 +84,7 @@ class CheckRunner:
 
     async def run_once(self) -> None:
         """Make the checks that are due while this node does the chores, until none is in progress."""
-        due_at = await self._stores.schedules.get_next_due_check()
-        if due_at is not None and due_at <= self._clock.now():
-            await self._checks.run(partial(self._clock.sleep, LOOK_SECONDS))
+        await self._checks.run(partial(self._clock.sleep, LOOK_SECONDS))
 
     async def _list_due(
         self, without: Collection[UUID], full: Collection[UUID], limit: int

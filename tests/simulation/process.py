@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from random import Random
 
 from hostsvc_testing.cluster import SimulatedNode
@@ -13,6 +14,7 @@ from hostsvc_testing.virtual.virtual_loop import VirtualLoop
 from storage.parked_calls import ParkedCall
 from supervisors.engine.run import Harness
 from supervisors.events.feed import EventFeed
+from supervisors.maintenance.due_tasks import DueLook
 from supervisors.maintenance.parked_calls import ParkedCallRunner
 from supervisors.maintenance.scans import NodeWatch, Sweep
 from supervisors.maintenance.schedules import ScheduleRunner
@@ -70,24 +72,24 @@ class SimulatedProcess(Process):
 
     def services(self) -> Iterator[Service]:
         yield "event feed", self.feed.run_once, 0
-        yield from self._services_of_schedules()
-        yield from self._services_of_calls()
+        yield from self._services_of_due()
         yield from self._services_of_many()
 
-    def _services_of_schedules(self) -> tuple[Service, ...]:
-        """Return what fires schedules, at every node, in a world that has any."""
-        if not self._has_schedules:
-            return ()
-        runner = ScheduleRunner(self.storage.schedules, self.clock)
-        return (("schedules", runner.run_once, QUANTUM_SECONDS),)
+    def _services_of_due(self) -> Iterator[Service]:
+        """Return what fires schedules and makes parked calls, at every node, in a world that has any."""
+        schedules, calls, clock = self.storage.schedules, self.storage.parked_calls, self.clock
 
-    def _services_of_calls(self) -> tuple[Service, ...]:
-        """Return what looks after parked calls, at every node, in a world that has any."""
-        if not self._calls.rows:
-            return ()
-        store, clock = self.storage.parked_calls, self.clock
-        runner = ParkedCallRunner(store, self._make_call, MAX_CALL_SECONDS, clock, lambda: True)
-        return (("parked calls", runner.run_once, QUANTUM_SECONDS),)
+        async def get_next() -> dict[str, datetime | None]:
+            return {"schedules": schedules.next_due(), "parked_calls": calls.next_due()}
+
+        look = DueLook(get_next, calls.stored, clock)
+        if self._has_schedules or self._calls.rows:
+            yield "due look", look.run_once, QUANTUM_SECONDS
+        if self._has_schedules:
+            yield "schedules", look.when_due("schedules", ScheduleRunner(schedules, clock).fire_due), 0
+        if self._calls.rows:
+            runner = ParkedCallRunner(calls, self._make_call, MAX_CALL_SECONDS, clock, lambda: True)
+            yield "parked calls", look.when_due("parked_calls", runner.run_once), 0
 
     async def _make_call(self, call: ParkedCall) -> CallAnswer:
         """Call the tool server, which takes a while before and after it does what it is asked."""

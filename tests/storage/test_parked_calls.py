@@ -8,11 +8,11 @@ from uuid import UUID
 
 import pytest
 
+from storage.due import GET_NEXT_DUE
 from storage.errors import LimitReached
 from storage.ids import new_id
 from storage.model import Agent, Role
 from storage.parked_calls import (
-    GET_NEXT_DUE,
     GET_PENDING,
     LIST_DUE,
     LOCK,
@@ -358,7 +358,7 @@ async def test_hundred_thousand_parked_calls_cost_the_runner_nothing(
 
     others: list[UUID] = []
     for sql, arguments in (
-        (GET_NEXT_DUE, ()),
+        (GET_NEXT_DUE, (1,)),
         (LIST_DUE, (NOW + 3 * HOUR, others, others, 128)),
         (LOCK_STATE, (call.id,)),
         (LOCK, (call.id,)),

@@ -46,9 +46,9 @@ async def test_paused_instance_has_nothing_due(pool: Pool) -> None:
         schedules, calls = storage.schedules, storage.parked_calls
         return [
             len(await schedules.list_due(later, [], 5)),
-            await schedules.get_next_due() is not None,
+            (await storage.due.get_next())["schedules"] is not None,
             len(await calls.list_due(later, [], [], 5)),
-            await calls.get_next_due() is not None,
+            (await storage.due.get_next())["parked_calls"] is not None,
             len(await storage.outbox.list_due(later, limit_per_receiver=5, limit=5)),
         ]
 

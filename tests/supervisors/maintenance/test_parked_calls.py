@@ -23,6 +23,7 @@ from storage.storage import Storage
 from storage.toolbox import AdapterConfig, Tool
 from supervisors.clock import SystemClock
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
+from supervisors.maintenance.due_tasks import DueLook
 from supervisors.maintenance.parked_calls import ParkedCallRunner
 from supervisors.policy.parked_calls import CallAnswer, Decision, GrantTerms, decide, look, receive_result
 from supervisors.tools.arguments import ToolError
@@ -31,6 +32,7 @@ from supervisors.tools.toolset import Toolset
 from tests.receiver import Receiver, answering_json, receiving
 from tests.storage.factories import HOUR, NOW, adapter, stored_agent, stored_organization, template, tool
 from tests.supervisors.held_clock import HeldClock
+from tests.supervisors.maintenance.test_due_tasks import again_and_again
 
 AMOUNT = {
     "type": "object",
@@ -443,16 +445,18 @@ async def test_call_that_could_not_be_made_is_made_later(
     assert len(desk.calls()) == 1
 
 
-async def test_decision_wakes_the_runner_before_any_time_passes(desk: Desk, storage: Storage) -> None:
+async def test_decision_is_told_before_any_time_passes(desk: Desk, storage: Storage) -> None:
     waiting = await desk.call(amount=80)
-    make = partial(desk.toolset.make, ask=desk.ask)
-    held = HeldClock(NOW)  # whose sleeps do not end
-    runner = ParkedCallRunner(storage.parked_calls, make, 60, held, lambda: True)
-    looking = asyncio.create_task(runner.run_once())
+    held = HeldClock(desk.clock.now())  # whose sleeps do not end
+    look = DueLook(storage.due.get_next, storage.parked_calls.stored, held)
+    due = look.when_due("parked_calls", desk.runner.run_once)
+    loops = [asyncio.create_task(again_and_again(each)) for each in (due, look.run_once)]
     await desk.decide(waiting["call"])
     await desk.server.wait_for(1)
     await storage.pool.finish_writes()
-    looking.cancel()
+    for loop in loops:
+        loop.cancel()
+    await asyncio.wait(loops)
 
 
 async def test_service_that_ends_waits_for_the_answer_to_a_call(desk: Desk, storage: Storage) -> None:

@@ -1,4 +1,4 @@
-"""The runner of schedules: it waits for the next moment, and one locked queue delays no other."""
+"""The runner of schedules: one locked queue delays no other, and the event loop goes on."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -11,10 +11,9 @@ import pytest
 
 from storage.errors import RowLocked
 from storage.notifications.schedules import DueSchedule, Occurrence, Step
-from supervisors.maintenance.due_tasks import LOOK_SECONDS
 from supervisors.maintenance.schedules import PAGE, ScheduleRunner
 from supervisors.policy.schedules import fall_due
-from tests.storage.factories import NOW, SECOND, agent, organization, schedule
+from tests.storage.factories import NOW, agent, organization, schedule
 from tests.supervisors.held_clock import HeldClock
 
 SCOUT = agent(organization().id)
@@ -32,9 +31,6 @@ class Store:
         self.armed = {each.id: each for each in armed}
         self.locked = locked
         self.fired: list[UUID] = []
-
-    async def get_next_due(self) -> datetime | None:
-        return min((each.due_at for each in self.armed.values() if each.due_at), default=None)
 
     async def list_due(self, now: datetime, without: Collection[UUID], limit: int) -> list[DueSchedule]:
         found = (each for each in self.armed.values() if each.due_at and each.due_at <= now)
@@ -54,30 +50,6 @@ class Store:
 async def turns() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
-
-
-async def test_schedule_fires_at_its_moment() -> None:
-    clock, store = HeldClock(), Store(due(1, NOW + SECOND / 2))
-    running = asyncio.create_task(ScheduleRunner(store, clock).run_once())
-    await turns()
-    clock.advance(0.4)
-    await turns()
-    assert store.fired == []
-    clock.advance(0.1)
-    await running
-    assert store.fired == [UUID(int=1)]
-
-
-async def test_schedule_that_is_new_is_found_in_a_moment() -> None:
-    clock, store = HeldClock(), Store()
-    runner = ScheduleRunner(store, clock)
-    waiting = asyncio.create_task(runner.run_once())
-    await turns()
-    store.armed[UUID(int=1)] = due(1)
-    clock.advance(LOOK_SECONDS)
-    await waiting
-    await runner.run_once()
-    assert store.fired == [UUID(int=1)]
 
 
 async def test_moments_are_searched_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,8 @@ class MemoryParkedCalls:
         self._on_commit = on_commit
         self.stored = asyncio.Event()
 
-    async def get_next_due(self) -> datetime | None:
+    def next_due(self) -> datetime | None:
+        """Return when the first one is due; None if none is armed."""
         return min((moment for _, moment in self._due()), default=None)
 
     async def list_due(

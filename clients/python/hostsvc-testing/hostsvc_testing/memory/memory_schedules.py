@@ -35,7 +35,8 @@ class MemorySchedules:
         self._queue = queue
         self._on_commit = on_commit
 
-    async def get_next_due(self) -> datetime | None:
+    def next_due(self) -> datetime | None:
+        """Return when the first one is due; None if none is armed."""
         return min((each.due_at for each in self._armed() if each.due_at), default=None)
 
     async def list_due(self, now: datetime, without: Collection[UUID], limit: int) -> list[DueSchedule]:
