@@ -1,7 +1,7 @@
 """Work on rows that are due: when it is time for which kind, and tasks that do not wait for each other."""
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
@@ -50,17 +50,18 @@ class DueLook:
         self._get_next = get_next
         self._news = news
         self._clock = clock
-        self._due: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._due: dict[str, asyncio.Event] = {}  # of the kinds that have a service here
         self._told: dict[str, datetime] = {}  # the last moment that each kind was let run for
 
     async def run_once(self) -> None:
         """Let run what is due, and wait until more is, for a moment at most."""
         moments, now, ahead_seconds = await self._get_next(), self._clock.now(), LOOK_SECONDS
-        for kind, moment in moments.items():
+        for kind, due in self._due.items():
+            moment = moments.get(kind)
             if moment is not None and moment > now:
                 ahead_seconds = min(ahead_seconds, (moment - now).total_seconds())
             elif moment is not None:
-                self._due[kind].set()
+                due.set()
                 if moment != self._told.get(kind):  # else it is in progress, or waits for a lock
                     ahead_seconds = 0.0
                 self._told[kind] = moment
@@ -68,9 +69,9 @@ class DueLook:
             await wait_for_event(self._news, ahead_seconds, self._clock)
         self._news.clear()
 
-    def when_due(self, kind: str, run_once: RunOnce) -> RunOnce:
-        """Return the service of a kind, which waits until something is due."""
-        due = self._due[kind]
+    def when_due(self, kind: str, run_once: RunOnce, due: asyncio.Event | None = None) -> RunOnce:
+        """Return the service of a kind, which waits until something is due. Then `due` is set."""
+        due = self._due[kind] = due or asyncio.Event()
 
         async def run_when_due() -> None:
             await due.wait()
@@ -81,7 +82,7 @@ class DueLook:
 
 
 class DueTasks(Generic[Row]):
-    """The tasks of one kind in this process. `kind` names it in the log."""
+    """The tasks of one kind in this process. `kind` names it in the log; `due` is set when more is due."""
 
     def __init__(
         self,
@@ -91,6 +92,7 @@ class DueTasks(Generic[Row]):
         clock: Clock,
         does_chores: Callable[[], bool],
     ) -> None:
+        self.due = asyncio.Event()
         self._kind = kind
         self._list_due = list_due
         self._work = work
@@ -98,11 +100,8 @@ class DueTasks(Generic[Row]):
         self._does_chores = does_chores
         self._in_progress: dict[UUID, UUID] = {}  # the organization of each row
 
-    async def run(self, wait: Callable[[], Awaitable[object]]) -> None:
-        """Work on what is due while this node does the chores, until nothing is in progress.
-
-        `wait` returns when it is time to look again.
-        """
+    async def run(self) -> None:
+        """Work on what is due while this node does the chores, until nothing is in progress."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 try:
@@ -112,7 +111,8 @@ class DueTasks(Generic[Row]):
                     log_failure(log, f"due {self._kind} not read", error)
                 if not self._in_progress:
                     return
-                await wait()
+                await wait_for_event(self.due, LOOK_SECONDS, self._clock)
+                self.due.clear()
 
     async def _start_due(self, tasks: asyncio.TaskGroup) -> None:
         """Start as many tasks as there is room for."""

@@ -14,9 +14,9 @@ import structlog
 
 from storage.errors import StorageError
 from storage.parked_calls import CallState, CallStep, DueCall, ParkedCall
-from supervisors.clock import Clock, first_of, wait_for_event
+from supervisors.clock import Clock, first_of
 from supervisors.errors import TryAgainLater, log_failure
-from supervisors.maintenance.due_tasks import LOOK_SECONDS, DueTasks
+from supervisors.maintenance.due_tasks import DueTasks
 from supervisors.policy.parked_calls import CallAnswer, end_call, look, postpone
 from supervisors.ports import ParkedCallStore
 
@@ -46,10 +46,11 @@ class ParkedCallRunner:
         self._max_call_seconds = max_call_seconds
         self._clock = clock
         self._tasks = DueTasks("parked call", self._list_due, self._work, clock, does_chores)
+        self.due = self._tasks.due
 
     async def run_once(self) -> None:
         """Work on the calls that are due, and on those that become so, until none is in progress."""
-        await self._tasks.run(partial(wait_for_event, self._store.stored, LOOK_SECONDS, self._clock))
+        await self._tasks.run()
 
     async def _list_due(self, without: Collection[UUID], full: Collection[UUID], limit: int) -> list[DueCall]:
         return await self._store.list_due(self._clock.now(), without, full, limit)

@@ -7,7 +7,6 @@ stays due, so a check that is cut off by the end of the process is made again.
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from functools import partial
 from uuid import UUID
 
 import structlog
@@ -18,7 +17,7 @@ from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.run import Ask
 from supervisors.errors import log_failure
-from supervisors.maintenance.due_tasks import LOOK_SECONDS, DueTasks
+from supervisors.maintenance.due_tasks import DueTasks
 from supervisors.policy.schedules import Answer, after_check, fall_due
 from supervisors.ports import ScheduleStore
 from supervisors.tools.arguments import ToolError
@@ -81,10 +80,11 @@ class CheckRunner:
         self._ask = ask
         self._clock = clock
         self._checks = DueTasks("check of schedule", self._list_due, self._check, clock, does_chores)
+        self.due = self._checks.due
 
     async def run_once(self) -> None:
         """Make the checks that are due while this node does the chores, until none is in progress."""
-        await self._checks.run(partial(self._clock.sleep, LOOK_SECONDS))
+        await self._checks.run()
 
     async def _list_due(
         self, without: Collection[UUID], full: Collection[UUID], limit: int

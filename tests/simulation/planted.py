@@ -480,8 +480,8 @@ PLANTED = (
     PlantedBug(
         "limits: an urgent notification does not pass",
         decisions._delay,
-        "if limits == NO_LIMITS or wake.is_urgent:",
-        "if limits == NO_LIMITS:",
+        "if wake.is_urgent:",
+        "if False:",
         0,
     ),
     PlantedBug(

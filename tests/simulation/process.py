@@ -89,7 +89,7 @@ class SimulatedProcess(Process):
             yield "schedules", look.when_due("schedules", ScheduleRunner(schedules, clock).fire_due), 0
         if self._calls.rows:
             runner = ParkedCallRunner(calls, self._make_call, MAX_CALL_SECONDS, clock, lambda: True)
-            yield "parked calls", look.when_due("parked_calls", runner.run_once), 0
+            yield "parked calls", look.when_due("parked_calls", runner.run_once, runner.due), 0
 
     async def _make_call(self, call: ParkedCall) -> CallAnswer:
         """Call the tool server, which takes a while before and after it does what it is asked."""

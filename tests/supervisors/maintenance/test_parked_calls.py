@@ -449,7 +449,7 @@ async def test_decision_is_told_before_any_time_passes(desk: Desk, storage: Stor
     waiting = await desk.call(amount=80)
     held = HeldClock(desk.clock.now())  # whose sleeps do not end
     look = DueLook(storage.due.get_next, storage.parked_calls.stored, held)
-    due = look.when_due("parked_calls", desk.runner.run_once)
+    due = look.when_due("parked_calls", desk.runner.run_once, desk.runner.due)
     loops = [asyncio.create_task(again_and_again(each)) for each in (due, look.run_once)]
     await desk.decide(waiting["call"])
     await desk.server.wait_for(1)
