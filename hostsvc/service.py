@@ -109,10 +109,10 @@ class Service:
         return NodeNumbers.of(registry.status.numbers(), database, registry.free_slots, self.node_url)
 
     def facts(self) -> Mapping[str, Any]:
-        """Return what a beat publishes. A node that is alone has nobody to tell its numbers."""
+        """Return what a beat publishes to the other nodes."""
         feed = self.parts.feed
         facts = {STREAMS: feed.size > 0, FOLLOWED: feed.followed(MAX_FOLLOWED)}
-        return facts | self.numbers().publish() if self.parts.membership.count > 1 else facts
+        return facts | self.numbers().publish()
 
     def _reasons(self) -> Iterator[str]:
         writes = self.parts.writes

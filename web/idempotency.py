@@ -22,7 +22,7 @@ from web.app_keys import CLOCK, STORAGE
 from web.errors import BadRequest, KeyReused, PermissionDenied, Unavailable
 from web.json import JSON_TYPE, to_json
 from web.request.files import encode_for_hash
-from web.request.parsing import EXPECTED, check_items, read_body, read_converted
+from web.request.parsing import EXPECTED, check_items, read_converted
 
 HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotency-Replayed"
@@ -62,13 +62,15 @@ async def read_body_once(request: web.Request, caller: Caller) -> dict[str, Any]
     Raise AnsweredBefore if the request was answered before. While it is being answered, the effect waits for
     the receipt, and then raises it.
     """
-    if HEADER not in request.headers:
-        return await read_body(request)
     schema, organization = request[EXPECTED].body, request.headers.get(ORGANIZATION_HEADER)
-    body, body_hash = await read_converted(
-        request, schema, lambda values: (schema.checked(values), _hash(organization, values))
-    )
-    await _begin(request, caller, body_hash)
+    has_key = HEADER in request.headers
+
+    def convert(values: Any) -> tuple[dict[str, Any], bytes]:
+        return schema.checked(values), _hash(organization, values) if has_key else b""
+
+    body, body_hash = await read_converted(request, schema, convert)
+    if has_key:
+        await _begin(request, caller, body_hash)
     return body
 
 

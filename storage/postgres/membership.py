@@ -341,8 +341,9 @@ class Membership:
         return True
 
     def _read_facts(self) -> Mapping[str, Any]:
+        """Return what the other nodes are told; nothing if there is none, which would join with a beat."""
         try:
-            return self.facts()
+            return self.facts() if self.others else {}
         except Exception as error:  # a bug in what the others are told must not end this node
             _log.error("the facts of this node cannot be read", reason=repr(error))
             return {}

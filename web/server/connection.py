@@ -6,13 +6,15 @@ logs thousands of lines.
 
 aiohttp itself limits only the length of each line of a head, and the time between two requests. The kernel
 aborts a connection whose client takes nothing of an answer (`TCP_USER_TIMEOUT`).
+
+Every answer has the headers that protect browsers and caches, and no banner that names the software.
 """
 
 import asyncio
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from heapq import nsmallest
@@ -23,19 +25,43 @@ from time import perf_counter
 from typing import Any, Protocol, cast
 
 import structlog
-from aiohttp import web
+from aiohttp import StreamReader, hdrs, web
 from aiohttp.http import RawRequestMessage
-from aiohttp.http_exceptions import LineTooLong
+from aiohttp.http_exceptions import BadHttpMethod, InvalidURLError, LineTooLong, PayloadEncodingError
 from aiohttp.typedefs import Handler
+from multidict import istr
 
 from supervisors.fair_slots import decrement
-from web.errors import refuse
+from web.errors import APPLIED_HEADER, refuse
+from web.json import JSON_TYPE, to_json
 from web.observability.line_limit import LineLimit
 from web.observability.requests import CURRENT_ID, HEADER, HEADERS, RequestCounts, id_for
+from web.request.chunks import OF_ANYBODY, SmallChunks, read_pieces
 from web.request.client_address import is_within, network_of
-from web.server import answers
-from web.server.answers import raw_answer
 from web.settings import ConnectionSettings
+
+RETRY_SECONDS = 1
+MAX_DISCARDED_BYTES = 1_048_576  # of a body that nobody reads, because its request was refused
+DISCARD_SECONDS = 1.0
+MAX_HEAD_BYTES = 16_384
+HEAD_TOO_LONG = f"The request head is longer than {MAX_HEAD_BYTES} bytes."
+MAX_LINES = 10  # of the log in a minute about one kind of bad client
+INVALID_HTTP = "The request is not valid HTTP."
+MALFORMATIONS = {  # in words, because aiohttp's own messages quote the request, which may hold secrets
+    BadHttpMethod: "it does not begin with a known method; perhaps the client expects TLS",
+    InvalidURLError: "the address in the first line is invalid",
+    LineTooLong: "a line of the head is too long",
+    PayloadEncodingError: "the body does not have the announced length or encoding",
+}
+SECURITY_HEADERS: Mapping[str, str] = {
+    istr("X-Content-Type-Options"): "nosniff",
+    istr("X-Frame-Options"): "DENY",
+    istr("Referrer-Policy"): "no-referrer",
+    istr("Cross-Origin-Resource-Policy"): "same-origin",
+    istr("Content-Security-Policy"): "default-src 'none'; frame-ancestors 'none'",
+    istr("Cache-Control"): "no-store",
+}
+HTTPS_HEADERS: Mapping[str, str] = {istr("Strict-Transport-Security"): "max-age=31536000"}
 
 MAX_SHARE = 2  # one client network may have half of all connections
 EVICTED_SHARE = 16  # of the connections are closed at once: finding them examines many
@@ -350,14 +376,14 @@ class Connection(web.RequestHandler):
         """
         self._request, self.began = request, perf_counter()  # the loop's clock advances once per iteration
         head_bytes = sum(map(len, chain.from_iterable(request.raw_headers)))
-        if len(request.raw_path) + head_bytes > answers.MAX_HEAD_BYTES:
+        if len(request.raw_path) + head_bytes > MAX_HEAD_BYTES:
             return self.handle_error(request, 431, LineTooLong(b""))
         request_id = id_for(request.headers.get(HEADER, ""))
         if self._is_spare:
             self.close()
             if not (request.path in OPERATOR_PATHS or request.path.startswith(STATUS)):
                 refusal = {"detail": "Too many connections are open."}
-                return answers.ClosingAnswer(503, refusal, request_id, self._shared.answer_headers)
+                return ClosingAnswer(503, refusal, request_id, self._shared.answer_headers)
         request[HEADERS] = {HEADER: request_id}
         CURRENT_ID.set(request_id)
         self._is_handling = True
@@ -386,7 +412,7 @@ class Connection(web.RequestHandler):
         if isinstance(resp, web.Response):
             resp.body = None  # aiohttp would keep it until the next request of the connection
         if not request.content.is_eof():
-            await answers.discard_rest(request.content)
+            await discard_rest(request.content)
         self._answered += 1
         self._request, self._since = None, perf_counter()
         return result
@@ -429,8 +455,8 @@ class Connection(web.RequestHandler):
         elif data and may_begin_head:
             self._is_silent = False
             self._head_bytes += len(data)
-            if self._head_bytes > answers.MAX_HEAD_BYTES:
-                self._end_head(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, answers.HEAD_TOO_LONG)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._end_head(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HEAD_TOO_LONG)
             elif self._deadline is None:
                 seconds = self._shared.settings.head_seconds
                 self._deadline = asyncio.get_running_loop().call_later(seconds, self._end_late_head)
@@ -448,7 +474,7 @@ class Connection(web.RequestHandler):
             self.close()
             return
         if not self._is_silent:
-            self.transport.write(answers.raw_answer(status, detail, self._shared.answer_headers))
+            self.transport.write(raw_answer(status, detail, self._shared.answer_headers))
         self.force_close()
 
     def _release_malformed(self) -> None:
@@ -472,7 +498,7 @@ class Connection(web.RequestHandler):
         """Answer 400 to malformed HTTP, and 500 to any other error that reaches the connection."""
         if request.writer.output_size > 0:
             raise ConnectionError("the response has already begun")
-        return answers.error_answer(status, exc, self._shared.lines, self._shared.answer_headers)
+        return error_answer(status, exc, self._shared.lines, self._shared.answer_headers)
 
     # Slow readers.
 
@@ -493,7 +519,7 @@ class Connection(web.RequestHandler):
 
     def _log_cut_off(self, reason: str) -> None:
         line = {"client": self.network, "reason": reason, "seconds": self._shared.settings.reader_seconds}
-        self._shared.lines.write(log.warning, "slow reader cut off", answers.MAX_LINES, **line)
+        self._shared.lines.write(log.warning, "slow reader cut off", MAX_LINES, **line)
 
     async def shutdown(self, timeout: float | None = None) -> None:
         """Close the connection, even if the client has not read the whole response."""
@@ -507,3 +533,102 @@ def answer_of_connection(request: Any) -> Awaitable[web.StreamResponse]:
     """Have the connection of a request answer it; the handler of a server."""
     connection: Connection = request.protocol
     return connection.answer(request)
+
+
+def headers_for(*, is_https: bool) -> Mapping[str, str]:
+    """Return the headers of answers to clients that use HTTPS, or HTTP."""
+    return {**SECURITY_HEADERS, **HTTPS_HEADERS} if is_https else SECURITY_HEADERS
+
+
+async def prepare_answer(
+    defaults: Mapping[str, str], request: web.BaseRequest, answer: web.StreamResponse
+) -> None:
+    """Complete the head of an answer: by the `defaults` that it lacks, and what the request has collected.
+
+    Tell the client that the connection ends if it need not, or may not, send the rest of its body. It need
+    not if it waits for permission (`Expect`), it may not after too many small chunks.
+    """
+    headers = answer.headers
+    headers.pop(hdrs.SERVER, None)  # the framework's banner
+    headers.merge(defaults)
+    if answer.status >= HTTPStatus.BAD_REQUEST:
+        request[HEADERS].pop(APPLIED_HEADER, None)
+    headers.update(request[HEADERS])
+    is_abandoned = isinstance(request.content.exception(), SmallChunks)
+    may_end = (request.content_length or 0) > MAX_DISCARDED_BYTES or hdrs.EXPECT in request.headers
+    if is_abandoned or (may_end and not request.content.is_eof()):
+        headers[hdrs.CONNECTION] = "close"
+        answer.force_close()
+
+
+class ClosingAnswer(web.Response):
+    """An answer in JSON to a request that no application has seen. The connection ends after it."""
+
+    def __init__(self, status: int, body: Any, request_id: str, defaults: Mapping[str, str]) -> None:
+        headers = {hdrs.CONTENT_TYPE: JSON_TYPE, HEADER: request_id}
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            headers[hdrs.RETRY_AFTER] = str(RETRY_SECONDS)
+        super().__init__(body=to_json(body), status=status, headers=headers)
+        self._defaults = defaults
+        self.force_close()
+
+    async def _prepare_headers(self) -> None:
+        """Add the headers here, because `on_response_prepare` is a hook of applications only."""
+        await super()._prepare_headers()
+        self.headers.pop(hdrs.SERVER, None)
+        self.headers.merge(self._defaults)
+
+
+async def discard_rest(content: StreamReader) -> None:
+    """Drop what still arrives of a body that the application has not read, because it refused the request.
+
+    So the client can finish sending and read the answer; otherwise the connection is reset.
+    """
+    bytes_left = MAX_DISCARDED_BYTES
+    pieces = read_pieces(content, OF_ANYBODY)
+    try:
+        async with asyncio.timeout(DISCARD_SECONDS), aclosing(pieces):
+            async for piece in pieces:
+                bytes_left -= len(piece)
+                if bytes_left <= 0:
+                    break
+    except (OSError, SmallChunks, web.RequestPayloadError):  # too late, in too small chunks, or broken
+        pass
+
+
+def error_answer(
+    status: int, error: BaseException | None, lines: LineLimit, defaults: Mapping[str, str]
+) -> ClosingAnswer:
+    """Return the answer to a request that is malformed, or that failed outside of the application; log it.
+
+    Neither the answer nor the line has any part of a malformed request.
+    """
+    request_id = id_for()
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        log.error("request failed", exc_info=error, request_id=request_id)
+        return ClosingAnswer(
+            status, {"detail": "Internal server error.", "request_id": request_id}, request_id, defaults
+        )
+    kinds = (words for kind, words in MALFORMATIONS.items() if isinstance(error, kind))
+    reason = next(kinds, "the first line or a header is invalid")
+    lines.write(log.info, "malformed request refused", MAX_LINES, reason=reason, request_id=request_id)
+    is_too_long = status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+    return ClosingAnswer(
+        status, {"detail": HEAD_TOO_LONG if is_too_long else INVALID_HTTP}, request_id, defaults
+    )
+
+
+def raw_answer(status: HTTPStatus, detail: str, headers: Mapping[str, str]) -> bytes:
+    """Return a whole answer to a connection whose request is not read, and which is closed afterwards."""
+    body = to_json({"detail": detail})
+    lines = [
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        f"Content-Type: {JSON_TYPE}",
+        f"Content-Length: {len(body)}",
+        f"{HEADER}: {id_for()}",
+        *(f"{name}: {value}" for name, value in headers.items()),
+        "Connection: close",
+    ]
+    if status is not HTTPStatus.REQUEST_TIMEOUT:
+        lines.append(f"Retry-After: {RETRY_SECONDS}")
+    return "\r\n".join((*lines, "", "")).encode() + body

@@ -16,8 +16,15 @@ from web.observability.line_limit import LineLimit
 from web.observability.requests import RequestCounts
 from web.request.chunks import BUFFER_BYTES
 from web.server.access_log import AccessLog
-from web.server.answers import headers_for, prepare_answer
-from web.server.connection import Acceptor, Connection, Connections, Shared, answer_of_connection
+from web.server.connection import (
+    Acceptor,
+    Connection,
+    Connections,
+    Shared,
+    answer_of_connection,
+    headers_for,
+    prepare_answer,
+)
 from web.settings import ConnectionSettings
 
 SHUTDOWN_SECONDS = 1.0  # for the last requests; the service has drained before

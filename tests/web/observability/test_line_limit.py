@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from tests.web.server.clients import small_server
 from web.observability.line_limit import WINDOW_SECONDS, LineLimit
-from web.server.answers import MAX_LINES
+from web.server.connection import MAX_LINES
 from web.settings import ConnectionSettings
 
 

@@ -14,7 +14,7 @@ from tests.web.conftest import Api, Service
 from tests.web.server.clients import GET, Client, small_server
 from web.api.service.pages import FILE_TYPES, PAGES
 from web.app import ROUTES
-from web.server.answers import SECURITY_HEADERS, raw_answer
+from web.server.connection import SECURITY_HEADERS, raw_answer
 from web.server.listener import serving
 from web.settings import ConnectionSettings
 

@@ -18,10 +18,11 @@ from tests.web.conftest import Address, Api, Service, StartService
 from tests.web.server.clients import GET, Client, small_server
 from web.app_keys import ROOM
 from web.request_room import LIST_UNITS, RequestRoom
-from web.server import answers, connection, listener
-from web.server.answers import HEAD_TOO_LONG, MAX_HEAD_BYTES
+from web.server import connection, listener
 from web.server.connection import (
     COPIES,
+    HEAD_TOO_LONG,
+    MAX_HEAD_BYTES,
     Connection,
     UnsentBytes,
 )
@@ -175,7 +176,7 @@ async def test_endless_body_of_refused_request_is_cut_off(head: bytes) -> None:
 
 
 async def test_body_that_stops_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "DISCARD_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "DISCARD_SECONDS", 0.1)
     async with small_server(ConnectionSettings()) as server:
         client = await server.connect(data=CHUNKED + CHUNK)
         assert (await client.answer()).status == 401
@@ -191,7 +192,7 @@ async def test_short_rest_of_body_leaves_the_connection_usable() -> None:
 
 
 async def test_malformed_rest_of_body_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "DISCARD_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "DISCARD_SECONDS", 0.1)
     async with small_server(ConnectionSettings()) as server:
         client = await server.connect(data=CHUNKED)
         assert (await client.answer()).status == 401
@@ -203,7 +204,7 @@ async def test_malformed_rest_of_body_ends_the_connection(monkeypatch: pytest.Mo
 async def test_refusal_announces_that_the_rest_is_not_wanted(
     header: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "DISCARD_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "DISCARD_SECONDS", 0.1)
     async with small_server(ConnectionSettings()) as server:
         client = await server.connect(data=HEAD + header + b"\r\n\r\n")
         if b"Expect" in header:
