@@ -306,7 +306,7 @@ class Wakes:
             run=None if row["run_id"] is None else from_row(RunUnderWay, row, id=row["run_id"]),
             last_ended_at=row["last_ended_at"],
             notifications=tuple(notifications),
-            conversations=tuple(_conversations(row["conversations"] or ())),
+            conversations=tuple(_conversations(row["conversations"])) if row["conversations"] else (),
             core_memory=None if content is None else CoreMemory(content, row["core_memory_bytes"]),
             runs=tuple(runs),
         )

@@ -604,9 +604,10 @@ class Supervisor:
         if run is not None and run.learns_of_sleep(facts.state, now):
             # The answer to an earlier request was lost.
             return SleepGranted(facts.state.sleep_until, clamped=facts.state.sleep_until != request.until)
-        refused = await self._refuse_for_failed_calls(request, facts, now)
-        if refused is not None:
-            return refused
+        if run is not None and run.id == request.run_id and run.failed_calls and not active_count(facts):
+            refused = await self._refuse_for_failed_calls(run, request, facts, now)
+            if refused is not None:
+                return refused
         end = await end_of(context.store, request.run_id, run, RunResult(Outcome.SLEPT), now)
 
         def slept(seen: AgentFacts) -> AgentState | None:
@@ -623,15 +624,12 @@ class Supervisor:
         return SleepRefused(tuple(blockers))
 
     async def _refuse_for_failed_calls(
-        self, request: SleepRequest, facts: AgentFacts, now: datetime
+        self, run: ActiveRun, request: SleepRequest, facts: AgentFacts, now: datetime
     ) -> SleepRefused | None:
-        """Return the refusal if calls of the turn failed, and nothing that is active refuses sleep anyway.
+        """Return the refusal if the run may take another turn after calls of this one have failed.
 
         The wished time is kept for a run that ends without asking again: it might never wake otherwise.
         """
-        run = self.run
-        if run is None or run.id != request.run_id or active_count(facts):
-            return None
         has_turn_left = not (run.is_last_turn or run.is_stopping or run.is_draining)
         failed = calls_that_refuse_sleep(run.failed_calls, run.sleep_refusals, has_turn_left=has_turn_left)
         if not failed:

@@ -88,7 +88,7 @@ def describe_run(run: PastRun, timezone: str) -> str:
         _sent(journal) if journal.get("sent") else "",
         _unanswered(journal) if journal.get("unanswered") else "",
         f"Tools: {', '.join(map(_tool, journal['tools']))}." if journal.get("tools") else "",
-        _cost(journal),
+        _cost(journal) if journal.get("cost_usd") or journal.get("unpriced_calls") else "",
         f"{ENDINGS[run.outcome]}{f': {_quote(run.error)}' if run.error else ''}.",
         f"Final answer: {_quote(run.output, MAX_OUTPUT)}." if run.output.strip() else "",
     ]
@@ -116,7 +116,7 @@ def _cost(journal: dict[str, Any]) -> str:
     if unpriced:
         known = f"at least {cost:.4f} USD" if cost else "not known"
         return f"Cost {known}: model calls without a price: {unpriced}."
-    return f"Cost {cost:.4f} USD." if cost else ""
+    return f"Cost {cost:.4f} USD."
 
 
 def _unanswered(journal: dict[str, Any]) -> str:

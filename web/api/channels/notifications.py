@@ -166,7 +166,8 @@ async def create_notification(request: web.Request, caller: Caller) -> Notificat
     new = NewNotification(id=new_id(), created_at=now, **body)
     answer = serialize_notification(new)
     await insert_notification(request, caller, new, receipt_of(request, answer))
-    _hint(request, new, now)
+    if new.scheduled_for is not None:
+        _hint(request, new, now)
     return answer
 
 
