@@ -159,7 +159,7 @@ PLANTED = (
         Registry.tell,
         "signal in DUE_SIGNALS and",
         "",
-        1364,
+        147,
     ),
     PlantedBug(
         "a start ignores the budget",
