@@ -35,6 +35,12 @@ async def test_node_without_role_runs_leaves_runs_to_others(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
     web, _ = await web_node(services), await runner(services)
+    operator = Client(session, web.url, f"Bearer {OPERATOR_TOKEN}")
+
+    async def look() -> bool | None:
+        return (await operator.get("/status/"))["runs"]["limit"] == SLOTS or None
+
+    await eventually(look, f"the other node to tell of its {SLOTS} run slots")
     client = await sign_up(session, web.url)
     for number in range(4):
         agent = await client.create_agent()
@@ -45,18 +51,6 @@ async def test_node_without_role_runs_leaves_runs_to_others(
             assert answer["status"] == "queued"
         await client.ended_run(agent)
     assert await nodes_of_runs(services) == ["runner"]
-
-
-async def test_slots_are_those_of_nodes_with_the_role_runs(
-    services: Services, session: aiohttp.ClientSession
-) -> None:
-    web, _ = await web_node(services), await runner(services)
-    operator = Client(session, web.url, f"Bearer {OPERATOR_TOKEN}")
-
-    async def look() -> bool | None:
-        return (await operator.get("/status/"))["runs"]["limit"] == SLOTS or None
-
-    await eventually(look, f"a limit of {SLOTS} runs")
 
 
 async def test_agents_stay_due_until_a_node_has_the_role_runs(
