@@ -84,14 +84,18 @@ def run_command(file: Path | None, work: Callable[[Config], Coroutine[Any, Any, 
     configure_logging(replace(config.log, level="warning") if is_quiet else config.log)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        ASKER.set(Asker(BY_OPERATOR))
-        sys.exit(run_loop(work(config)))
+        sys.exit(run_loop(_by_operator(work(config))))
     except StatusUnavailable as error:
         refuse(*error.messages, exit_code=error.exit_code)
     except BrokenPipeError:
         raise  # nobody reads the rest, as in `hostsvc status | head`: click ends the process in silence
     except USER_ERRORS as error:
         refuse(error_message(error, config))
+
+
+async def _by_operator(work: Coroutine[Any, Any, int | None]) -> int | None:
+    ASKER.set(Asker(BY_OPERATOR))  # of this task
+    return await work
 
 
 def run_service(

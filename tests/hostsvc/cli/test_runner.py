@@ -15,6 +15,7 @@ from hostsvc.cli.runner import NotFound, error_message, run_command, run_service
 from hostsvc.config import Config
 from hostsvc.workers import Worker
 from storage.errors import DatabaseUnavailable
+from storage.postgres.asker import ASKER
 from tests.hostsvc.cli.shell import Shell, finished, hostsvc, inherited, refusal
 
 UNAVAILABLE = "the database is unavailable"
@@ -131,6 +132,7 @@ def test_run_command_refuses_multi_line_errors_with_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def work(_: Config) -> int:
+        assert ASKER.get() is not None
         raise NotFound("there is\n  nothing")
 
     monkeypatch.chdir(tmp_path)
@@ -138,6 +140,7 @@ def test_run_command_refuses_multi_line_errors_with_one_line(
         run_command(None, work)
     assert ended.value.code == 2
     assert capsys.readouterr().err == "hostsvc: there is nothing\n"
+    assert ASKER.get() is None
 
 
 def test_run_command_does_not_catch_other_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
