@@ -29,7 +29,7 @@ from hostsvc.config import DatabaseChoice
 from hostsvc.embedded_postgres import MAJOR_VERSION, bundled_program
 from storage.errors import DatabaseRefused, SchemaMismatch
 from storage.events.audit_log import record_act
-from storage.postgres.connections import READABLE, connect
+from storage.postgres.connections import connect
 from storage.postgres.migrations import VERSION, migrate, read_applied, read_migrations
 from storage.restored import read_sql
 from supervisors.policy.explanations import when
@@ -62,7 +62,7 @@ class Header:
 
 async def back_up(url: str, file: Path, now: datetime) -> Header:
     """Write a snapshot of the database to a file that only its owner can read, replacing one that exists."""
-    async with connect(url, READABLE) as connection:
+    async with connect(url) as connection:
         applied, server = await read_applied(connection), connection.get_server_version().major
     if not applied:
         raise DatabaseRefused("the database is empty: there is nothing to back up")

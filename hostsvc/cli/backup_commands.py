@@ -13,14 +13,13 @@ from hostsvc.cli.runner import with_config
 from hostsvc.config import Config, DatabaseChoice
 from hostsvc.database import open_database, require_keys
 from storage.events.audit_log import record_act
-from storage.postgres.connections import READABLE, connect
+from storage.postgres.connections import connect
 from storage.postgres.migrations import list_pending
 from storage.restored import find
 from supervisors.clock import SystemClock
 
 BROKEN = 1
 MAX_SHOWN = 10
-TAKES_WRITES = "SELECT NOT current_setting('transaction_read_only')::boolean"
 COUNT = "SELECT (SELECT count(*) FROM organization), (SELECT count(*) FROM agent WHERE deleted_at IS NULL)"
 
 backup_argument = click.argument("backup", metavar="FILE", type=click.Path(path_type=Path))
@@ -37,13 +36,13 @@ async def backup_command(config: Config, *, backup: Path) -> None:
     async with open_database(config) as url:
         now = SystemClock().now()
         header = await back_up(url, backup, now)
-        async with connect(url, READABLE) as connection:
+        click.echo(f"wrote {backup} of hostsvc {header.version}, with the migration {header.migration}")
+        async with connect(url) as connection:
             organizations, agents = await connection.fetchrow(COUNT) or (0, 0)
-            # An older schema has no such log, and a standby takes no entries.
-            if await connection.fetchval(TAKES_WRITES) and not await list_pending(connection):
+            name = config.database.name
+            click.echo(f"from {name}, with organizations: {organizations:,}, agents: {agents:,}")
+            if not await list_pending(connection):  # an older schema has no such log
                 await record_act(connection, "backed_up", now, file=str(backup))
-    click.echo(f"wrote {backup} of hostsvc {header.version}, with the migration {header.migration}")
-    click.echo(f"from {config.database.name}, with organizations: {organizations:,}, agents: {agents:,}")
 
 
 @click.command("restore", short_help="Restore a backup as a paused instance.")

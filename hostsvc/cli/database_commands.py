@@ -123,9 +123,9 @@ async def audit_command(config: Config, *, organization: str | None) -> None:
         owner = (await _get_organization(Organizations(pool), organization)).id if organization else INSTANCE
         log = AuditLog(pool)
         await log.chain_all(partial(clock.sleep, WRITERS_SECONDS))
+        await log.record_export(owner, clock.now(), BY_OPERATOR, "")
         async for piece in log.export(owner):
             click.echo(piece, nl=False)
-        await log.record_export(owner, clock.now(), BY_OPERATOR, "")
 
 
 @click.command("vacuum")
