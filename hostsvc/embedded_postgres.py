@@ -103,7 +103,8 @@ class EmbeddedPostgres:
         except OSError as error:
             raise EmbeddedPostgresError(
                 f"the embedded PostgreSQL cannot use {self._data_dir}: {error.strerror or error}; "
-                "set database.data_dir to a directory that this user can write, or set database.url"
+                "run this as the user of the service, or set database.data_dir to a directory that this user "
+                "can write, or set database.url"
             ) from error
         return f"postgresql://postgres:@/postgres?host={self._sockets}"
 
