@@ -196,7 +196,7 @@ async def test_deletion_tells_what_goes_with_it(
     pool: Pool, psql: Any, owner: Organization, parent: str, gone: dict[str, int]
 ) -> None:
     await psql.execute(INSERT_FAMILY.replace("OWNER", str(owner.id)))
-    with Asker("user:2", "192.0.2.7"):
+    with asking("user:2", "192.0.2.7"):
         await pool.execute(f"DELETE FROM {parent}")  # noqa: S608
     entries = [row for row in await pool.fetch(LIST) if row["data"]["action"] == "deleted"]
     [entry] = [row for row in entries if row["data"]["resource"] == parent]
