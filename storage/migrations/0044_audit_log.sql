@@ -18,14 +18,14 @@ RETURN type IN ('audit', 'agent.created', 'agent.changed', 'agent.deleted', 'age
 -- The chain of each organization. Each digest covers the entry with the digest before it.
 CREATE TABLE audit_entry (
     id uuid NOT NULL,
-    organization_id uuid NOT NULL,               -- no foreign keys: entries outlive what they are about
+    organization_id uuid NOT NULL,               -- all zeros: of the whole instance, by its operator
     number bigint NOT NULL,                      -- 1, 2, … in the organization
     created_at timestamptz NOT NULL,             -- when it happened
     actor text NOT NULL,                         -- as in event
     address text NOT NULL,                       -- '': not a request
     resource text NOT NULL,                      -- such as template
     action text NOT NULL,                        -- such as created
-    resource_id uuid,
+    resource_id uuid,                            -- no foreign keys: entries outlive what they are about
     agent_id uuid,
     data json NOT NULL,
     previous bytea NOT NULL,                     -- the digest before; 32 zeros for the first entry
@@ -141,8 +141,9 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Record changes of a table; `unrecorded` columns are those that the service itself writes all the time. Triggers fire
--- in the order of their names: this one before those of the foreign keys (RI_…), which delete other rows with its own.
+-- Record changes of a table; `unrecorded` columns are those that the service itself writes all the time. The triggers
+-- of a row fire in the order of their names, capitals first. So "Audit_row" counts what is deleted with a row before the
+-- triggers of foreign keys, which are called RI_ConstraintTrigger…, delete it.
 CREATE FUNCTION audit_table(audited regclass, resource text, VARIADIC unrecorded text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
