@@ -92,7 +92,7 @@ def verify(lines: Iterable[str], earlier: str = "") -> tuple[int, int, str]:
             _check_follows(entry, digest, number, previous)
             has_earlier |= earlier in (previous, digest)
             number, previous = number + 1, digest
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BrokenChain(f"the line after number {number} is no entry") from error
     raise BrokenChain(f"the end is missing: after number {number} there is no line with the head")
 

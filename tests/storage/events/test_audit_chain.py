@@ -88,7 +88,7 @@ def test_truncated_export_is_found(lines: list[str]) -> None:
 
 
 def test_text_that_is_no_entry_is_found(lines: list[str]) -> None:
-    for text in ("", "[]", "{}", "7", "{"):
+    for text in ("", "[]", "{}", "7", "{", "[" * 100_000):
         assert broken([lines[0], text, *lines[1:]]) == "the line after number 1 is no entry"
 
 
