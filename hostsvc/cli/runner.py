@@ -84,7 +84,7 @@ def run_command(file: Path | None, work: Callable[[Config], Coroutine[Any, Any, 
     configure_logging(replace(config.log, level="warning") if is_quiet else config.log)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        sys.exit(run_loop(_by_operator(work(config))))
+        sys.exit(run_loop(_as_operator(work(config))))
     except StatusUnavailable as error:
         refuse(*error.messages, exit_code=error.exit_code)
     except BrokenPipeError:
@@ -93,8 +93,9 @@ def run_command(file: Path | None, work: Callable[[Config], Coroutine[Any, Any, 
         refuse(error_message(error, config))
 
 
-async def _by_operator(work: Coroutine[Any, Any, int | None]) -> int | None:
-    ASKER.set(Asker(BY_OPERATOR))  # of this task
+async def _as_operator(work: Coroutine[Any, Any, int | None]) -> int | None:
+    """Carry out a command, whose changes are those of the operator."""
+    ASKER.set(Asker(BY_OPERATOR))
     return await work
 
 
