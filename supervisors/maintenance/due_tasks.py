@@ -52,6 +52,7 @@ class DueLook:
         self._clock = clock
         self._due: dict[str, asyncio.Event] = {}  # of the kinds that have a service here
         self._told: dict[str, datetime] = {}  # the last moment that each kind was let run for
+        self._begun: set[str] = set()  # kinds that run for a moment that no run before was for
 
     async def run_once(self) -> None:
         """Let run what is due, and wait until more is, for a moment at most."""
@@ -62,11 +63,10 @@ class DueLook:
                 ahead_seconds = min(ahead_seconds, (moment - now).total_seconds())
             elif moment is not None:
                 due.set()
-                if moment != self._told.get(kind):  # else it is in progress, or waits for a lock
-                    ahead_seconds = 0.0
+                if moment != self._told.get(kind):
+                    self._begun.add(kind)
                 self._told[kind] = moment
-        if ahead_seconds > 0:
-            await wait_for_event(self._news, ahead_seconds, self._clock)
+        await wait_for_event(self._news, ahead_seconds, self._clock)
         self._news.clear()
 
     def when_due(self, kind: str, run_once: RunOnce, due: asyncio.Event | None = None) -> RunOnce:
@@ -77,6 +77,9 @@ class DueLook:
             await due.wait()
             due.clear()
             await run_once()
+            if kind in self._begun:  # what is next may be due soon; else what is due waits for a lock
+                self._begun.discard(kind)
+                self._news.set()
 
         return run_when_due
 

@@ -27,6 +27,9 @@ class Armed:
         self.looks = 0
         self.ran: list[str] = []
         self.stays_due = False
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+        self.next_moment: datetime | None = None  # of a kind that has run
         self.news = asyncio.Event()
         look = DueLook(self.get_next, self.news, self.clock)
         self.services = [look.when_due(kind, partial(self.run, kind)) for kind in self.moments]
@@ -38,8 +41,9 @@ class Armed:
 
     async def run(self, kind: str) -> None:
         self.ran.append(kind)
+        await self.may_end.wait()
         if not self.stays_due:
-            self.moments[kind] = None
+            self.moments[kind] = self.next_moment
 
     async def advance(self, seconds: float = 0) -> None:
         self.clock.advance(seconds)
@@ -91,4 +95,17 @@ async def test_what_stays_due_is_tried_once_a_moment(armed: Armed) -> None:
     armed.moments["schedules"] = NOW
     for _ in range(10):
         await armed.advance(LOOK_SECONDS)
-    assert (len(armed.ran), armed.looks) == (10, 12)
+    assert (len(armed.ran), armed.looks) == (11, 12)
+
+
+async def test_moment_right_after_a_slow_run_is_met(armed: Armed) -> None:
+    armed.may_end.clear()
+    armed.moments["schedules"], armed.next_moment = NOW + SECOND, NOW + SECOND + SECOND / 2
+    await armed.advance(LOOK_SECONDS)
+    await armed.advance(0.1)
+    armed.may_end.set()
+    await armed.advance(0.3)
+    armed.next_moment = None
+    assert armed.ran == ["schedules"]
+    await armed.advance(0.1)
+    assert armed.ran == ["schedules", "schedules"]
