@@ -20,8 +20,10 @@ DELIVERIES = "deliveries"  # of webhooks were stored
 WEBHOOKS = "webhooks"  # have changed
 PARKED_CALLS = "parked_calls"  # were decided
 SIGNALS = frozenset(map(str, Signal))
-STREAMS = "streams"  # the fact whether a node shows events
-FOLLOWED = "followed"  # the fact of whom it shows live events
+# The facts whether a node shows events, and of whom it shows live ones. One that was alone tells them, as all
+# others, by the second beat after another has joined; until then it is taken to show everything.
+STREAMS = "streams"
+FOLLOWED = "followed"
 MAX_FOLLOWED = 20
 
 
@@ -67,10 +69,10 @@ class Signals:
             self.registry.tell_attendant(agent_id, None, Signal.CLEARED)
 
     def on_write(self) -> None:
-        """Have the feeds of all nodes that show events read the log."""
+        """Have the feeds of all nodes that show events read the log, also of one that has not told yet."""
         self.storage.events.written.set()
         for node in self._membership.others:
-            if node.facts.get(STREAMS):
+            if node.facts.get(STREAMS, True):
                 self.bells.ring(node.id, EVENTS, ())
 
     def on_ring(self, agent_ids: Sequence[UUID]) -> None:
@@ -123,7 +125,7 @@ class Signals:
     def _followers(self, *ids: UUID) -> Iterator[int]:
         others = self._membership.others
         wanted = {ALL, *map(str, ids)} if others else frozenset()
-        return (node.id for node in others if not wanted.isdisjoint(node.facts.get(FOLLOWED, ())))
+        return (node.id for node in others if not wanted.isdisjoint(node.facts.get(FOLLOWED, (ALL,))))
 
     def ring(self, node_id: int, signal: Signal, agent_id: UUID) -> None:
         """Tell the supervisor of an agent in another node."""
