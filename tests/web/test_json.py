@@ -1,9 +1,9 @@
-"""Responses in JSON."""
+"""Answers in JSON: how values are written, and which attributes or columns they show."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID
 
 import orjson
@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storage.ids import new_id
+from storage.postgres.pool import Pool
 from supervisors.text import format_timestamp
-from web.json import EXACT, _plain, fit, json_response, to_json
+from web.json import EXACT, Serializer, _plain, fit, json_response, to_json
 
 
 class DriverUuid(UUID):
@@ -79,3 +81,70 @@ def test_fit_returns_the_items_that_take_the_bytes() -> None:
     assert to_json(fit(items, len(whole) - 1)) == to_json(items[:2])
     assert to_json(fit(items, 1)) == to_json(items[:1])
     assert fit([], 1) == []
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    id: UUID
+    agent_id: UUID
+    owner: Owner
+    title: str
+
+    @property
+    def length(self) -> int:
+        return len(self.title)
+
+
+class ThingResponse(TypedDict):
+    id: UUID
+    agent: UUID
+    owner: str
+    length: int
+
+
+class NoteResponse(TypedDict):
+    id: UUID
+    agent: UUID
+    title: str
+
+
+THING = Thing(new_id(), new_id(), Owner("Ann"), "Hello")
+SELECT = "SELECT $1::uuid AS id, $2::uuid AS agent_id, $3::text AS title, 1 AS place"
+
+
+def test_fields_show_attributes_in_the_order_of_the_answer() -> None:
+    serialize = Serializer(ThingResponse, Thing, owner="owner.name")
+    shown = serialize(THING)
+    assert shown == {"id": THING.id, "agent": THING.agent_id, "owner": "Ann", "length": 5}
+    assert list(shown) == ["id", "agent", "owner", "length"]
+
+
+def test_field_shows_what_a_function_returns() -> None:
+    serialize = Serializer(ThingResponse, Thing, owner=lambda thing: thing.owner.name.upper())
+    assert serialize(THING)["owner"] == "ANN"
+
+
+def test_field_without_an_attribute_is_refused() -> None:
+    class Wrong(TypedDict):
+        heading: str
+
+    with pytest.raises(TypeError, match="Thing has no attribute for the field heading"):
+        Serializer(Wrong, Thing)
+
+
+async def test_row_is_shown_like_the_model_of_its_columns(pool: Pool) -> None:
+    serialize = Serializer(NoteResponse, Thing)
+    [row] = await pool.fetch(SELECT, THING.id, THING.agent_id, THING.title)
+    assert serialize.row(row) == serialize(THING)
+
+
+async def test_row_with_a_computed_field_is_refused(pool: Pool) -> None:
+    serialize = Serializer(NoteResponse, Thing, agent=lambda thing: thing.agent_id)
+    [row] = await pool.fetch(SELECT, THING.id, THING.agent_id, THING.title)
+    with pytest.raises(TypeError, match="a row cannot show what functions return"):
+        serialize.row(row)
