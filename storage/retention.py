@@ -43,12 +43,16 @@ DELETE FROM document WHERE id IN (
 """
 
 # The log is deleted from its beginning, so that a reader whose cursor is among the deleted events can tell.
-# If the clock was set back, younger events may stand before older ones, and go with them. None goes before
-# the audit log has looked at it.
+# If the clock was set back, younger events may stand before older ones, and go with them. No audited one goes
+# before the audit log has it, nor what follows it. The others need not wait for that: where little happens,
+# the position of the audit log is behind for months.
 DELETE_EVENTS = """
 DELETE FROM event WHERE id <= (
     SELECT max(id) FROM (SELECT id, at FROM event ORDER BY id LIMIT $2) oldest
-    WHERE at < $1 AND id <= (SELECT chained_event_id FROM instance))
+    WHERE at < $1 AND id < coalesce((
+        SELECT id FROM event WHERE id > (SELECT chained_event_id FROM instance) AND is_audited(type)
+        ORDER BY id LIMIT 1
+    ), id + 1))
 """
 
 # From the beginning, so that the chain stays whole. The last entry stays: the next one continues from it. A

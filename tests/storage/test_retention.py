@@ -6,6 +6,7 @@ import pytest
 
 from storage.agents.agents import Agents
 from storage.channels.documents import Documents, Writer
+from storage.events.model import EventType
 from storage.history.traces import Traces
 from storage.ids import new_id
 from storage.postgres.pool import Pool
@@ -54,14 +55,20 @@ async def test_documents_deleted_by_agents_expire_with_versions(pool: Pool, rete
 async def test_events_are_deleted_from_the_beginning_of_the_log(pool: Pool, retention: Retention) -> None:
     moments = [NOW - DAY, NOW - DAY, NOW + DAY, NOW - DAY, NOW, NOW - DAY]
     ids = [await write(pool, at=moment) for moment in moments]
-    assert await retention.delete_events(NOW, 2) == 0, "the audit log has not looked at them"
-    await pool.execute("UPDATE instance SET chained_event_id = $1", ids[-1])
 
     assert [await retention.delete_events(NOW, 2) for _ in range(2)] == [2, 2], "the younger one goes along"
     assert [await retention.delete_events(NOW, 1)] == [0], "an event that is kept keeps those after it"
 
     kept = await pool.fetch("SELECT id FROM event ORDER BY id")
     assert [row["id"] for row in kept] == ids[4:]
+
+
+async def test_audited_event_stays_until_the_audit_log_has_it(pool: Pool, retention: Retention) -> None:
+    types = (EventType.RUN_STARTED, EventType.AGENT_CREATED, EventType.RUN_STARTED)
+    ids = [await write(pool, each, at=NOW - DAY) for each in types]
+    assert [await retention.delete_events(NOW, 9) for _ in range(2)] == [1, 0]
+    await pool.execute("UPDATE instance SET chained_event_id = $1", ids[1])
+    assert await retention.delete_events(NOW, 9) == 2
 
 
 async def test_traces_are_deleted_with_spans_and_runs(pool: Pool, retention: Retention) -> None:
