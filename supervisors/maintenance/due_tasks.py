@@ -108,8 +108,7 @@ class DueTasks(Generic[Row]):
         async with asyncio.TaskGroup() as tasks:
             while True:
                 try:
-                    if self._does_chores():
-                        await self._start_due(tasks)
+                    await self._start_due(tasks)
                 except StorageError as error:  # it must not end the tasks in progress
                     log_failure(log, f"due {self._kind} not read", error)
                 if not self._in_progress:
@@ -118,11 +117,14 @@ class DueTasks(Generic[Row]):
                 self.due.clear()
 
     async def _start_due(self, tasks: asyncio.TaskGroup) -> None:
-        """Start as many tasks as there is room for."""
+        """Start as many tasks as there is room for, unless the node has lost the chores."""
         running = self._in_progress
         by_organization = Counter(running.values())
         full = [owner for owner, count in by_organization.items() if count >= MAX_TASKS_PER_ORGANIZATION]
-        for row in await self._list_due(list(running), full, MAX_TASKS):
+        rows = await self._list_due(list(running), full, MAX_TASKS)
+        if not self._does_chores():  # asked after the list, during which they may have been lost
+            return
+        for row in rows:
             owner = row.organization_id
             if len(running) < MAX_TASKS and by_organization[owner] < MAX_TASKS_PER_ORGANIZATION:
                 by_organization[owner] += 1
