@@ -145,7 +145,7 @@ PLANTED = (
         RunSlots.leave,
         "self.release(organization_id)",
         "decrement(self._in_use, organization_id)",
-        127,
+        111,
     ),
     PlantedBug(
         "a start that waits is stored, and nobody calls it",
@@ -159,7 +159,7 @@ PLANTED = (
         Registry.tell,
         "signal in DUE_SIGNALS and",
         "",
-        147,
+        70,
     ),
     PlantedBug(
         "a start ignores the budget",
