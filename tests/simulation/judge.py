@@ -116,6 +116,12 @@ class Judge(Nobody):
         until = self.loop.time() + seconds + REPAIR_SECONDS
         self._lenient_until[agent_id] = max(until, self._lenient_until.get(agent_id, 0.0))
         self._calm_at = max(until, self._calm_at)
+        if self._organization_limit and agent_id in self.tables.agents:
+            # Its start may hold the lock that all starts of its organization take.
+            owner = self.tables.agents[agent_id].organization_id
+            for other in self.tables.agents.values():
+                if other.organization_id == owner:
+                    self._excuse(other.id, seconds)
 
     def changed_by_another_program(self, agent_id: UUID) -> None:
         """Take note of a change of which the service is not told; a scan has to find it."""
