@@ -10,7 +10,7 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.agents.secrets import Secrets
-from storage.delivery.receipts import insert_once, insert_receipt
+from storage.delivery.receipts import insert_once
 from storage.encryption import NO_ENCRYPTION, SecretCipher, config_of, tool_call_secret_of
 from storage.errors import ReferenceMissing
 from storage.model import Receipt, Visibility
@@ -185,13 +185,10 @@ class Tools:
         Raise NotUnique if the adapter has a tool of this name, ReferenceMissing for `adapter`, AnsweredBefore
         if the receipt exists already.
         """
-        async with self._pool.transaction() as connection:
-            if receipt is not None:
-                organization_id = await connection.fetchval(GET_ORGANIZATION, tool.adapter_id)
-                if organization_id is None:
-                    raise ReferenceMissing("adapter")
-                await insert_receipt(connection, receipt, organization_id)
-            await connection.execute(*insert_into("tool", fields_of(tool)))
+        organization_id = await self._pool.fetchval(GET_ORGANIZATION, tool.adapter_id)
+        if organization_id is None:
+            raise ReferenceMissing("adapter")
+        await insert_once(self._pool, receipt, organization_id, *insert_into("tool", fields_of(tool)))
 
     async def list_page(
         self, organization_ids: tuple[UUID, ...], adapter_id: UUID | None, page: Page

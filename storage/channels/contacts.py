@@ -216,9 +216,12 @@ class Contacts:
         Raise ReferenceMissing for `agent`, BadAddress, AddressTaken if another contact has one of the
         addresses, AnsweredBefore if the receipt exists already.
         """
-        async with self._pool.transaction() as connection:
+
+        async def work(connection: Connection) -> Contact:
             await insert_receipt(connection, receipt, contact.organization_id)
             return await insert_contact(connection, contact)
+
+        return await self._pool.write(work, f"insert of contact {contact.id}")
 
     async def find_or_insert(self, organization_id: UUID, address: str, now: datetime) -> Contact:
         """Return the contact that has this normalized address; store a new one if none has it."""

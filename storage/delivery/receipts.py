@@ -61,10 +61,12 @@ async def insert_receipt(connection: Connection, receipt: Receipt | None, organi
     """Store the receipt, if there is one, within the transaction of its effect.
 
     This must be the first write there: a repeated request then raises AnsweredBefore, not NotUnique for a
-    value that the first request has taken.
+    value that the first request has taken. It waits for a first request that has not ended, so the
+    transaction must be one of `Pool.write`: many repeats would take all connections otherwise.
     """
     if receipt is not None:
-        await connection.execute(*_insert(receipt, organization_id))
+        values = values_of(RECEIPT, receipt)
+        await connection.execute(*INSERT.given(values, organization_id=organization_id))
 
 
 async def insert_once(
@@ -74,16 +76,12 @@ async def insert_once(
 
     Raise AnsweredBefore if the receipt exists already, besides the errors of the statement.
     """
-    if receipt is None:
-        await pool.execute(insert, *row)
-        return
-    async with pool.transaction() as connection:
+
+    async def work(connection: Connection) -> None:
         await insert_receipt(connection, receipt, organization_id)
         await connection.execute(insert, *row)
 
-
-def _insert(receipt: Receipt, organization_id: UUID) -> tuple[Any, ...]:
-    return INSERT.given(values_of(RECEIPT, receipt), organization_id=organization_id)
+    await (pool.execute(insert, *row) if receipt is None else pool.write(work, "insert with a receipt"))
 
 
 class Receipts:
@@ -97,7 +95,9 @@ class Receipts:
 
     async def insert(self, receipt: Receipt, organization_id: UUID) -> None:
         """Store the answer to a request that had no effect. Raise AnsweredBefore if it exists already."""
-        await self._pool.execute(*_insert(receipt, organization_id))
+        await self._pool.write(
+            lambda connection: insert_receipt(connection, receipt, organization_id), "insert of a receipt"
+        )
 
     async def update_answer(self, receipt: Receipt) -> None:
         """Replace the stored answer with the final answer to the same request."""

@@ -16,7 +16,7 @@ from storage.encryption import NO_ENCRYPTION, SecretCipher, value_of_webhook_sec
 from storage.ids import new_id
 from storage.model import Receipt
 from storage.postgres.paging import Chunk, OrganizationsPage, OwnedTable, Page, fetch_page
-from storage.postgres.pool import Pool
+from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import assign
 from storage.postgres.shared_reads import SharedReads
 from storage.postgres.statement import delete_row, fetch_one, from_row
@@ -93,7 +93,8 @@ class Webhooks:
 
     async def insert(self, webhook: Webhook, secret: str, receipt: Receipt | None = None) -> None:
         """Store the webhook, which gets events from now on. Raise AnsweredBefore if the receipt exists."""
-        async with self._pool.transaction() as connection:
+
+        async def work(connection: Connection) -> None:
             await insert_receipt(connection, receipt, webhook.organization_id)
             await connection.execute(
                 INSERT,
@@ -109,6 +110,8 @@ class Webhooks:
                 webhook.created_at,
             )
             await connection.execute(INSERT_SECRET, *self._secret_row(webhook.id, secret))
+
+        await self._pool.write(work, f"insert of webhook {webhook.id}")
         self.changed.set()
 
     async def list_page(self, organization_ids: tuple[UUID, ...], page: Page) -> Chunk[Webhook]:

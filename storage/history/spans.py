@@ -284,7 +284,8 @@ class SpanInserts:
     ) -> None:
         """Store the spans in a transaction, which locks the sizes of their traces only at its end."""
         added = _sizes(spans)
-        async with self._pool.transaction() as connection:
+
+        async def work(connection: Connection) -> None:
             if receipt is not None:
                 await _insert_receipt(connection, receipt, spans)
             for chunk in _chunks(spans):
@@ -294,6 +295,8 @@ class SpanInserts:
                 if size["span_count"] > max_spans:
                     trace_id, span_count = size["trace_id"], added[size["trace_id"]].span_count
                     raise TraceFull(trace_id, max_spans, size["span_count"] - span_count)
+
+        await self._pool.write(work, f"insert of {len(spans)} spans")
 
 
 async def _insert_receipt(connection: Connection, receipt: Receipt, spans: Sequence[NewSpan]) -> None:

@@ -154,13 +154,17 @@ class Accounts:
         Raise LimitReached if the user owns `max_owned` organizations (0: no limit), AnsweredBefore if the
         receipt exists already.
         """
-        async with self._token_holders.invalidating(), self._pool.transaction() as connection:
+
+        async def work(connection: Connection) -> None:
             await insert_receipt(connection, receipt, organization.id)
             await connection.execute(LOCK_USER, owner_id)
             if max_owned and await connection.fetchval(COUNT_OWNED, owner_id) >= max_owned:
                 message = f"You have reached limits.organizations_per_user, which is {max_owned}."
                 raise LimitReached("organizations_per_user", max_owned, message)
             await _insert_owned(connection, organization, owner_id)
+
+        async with self._token_holders.invalidating():
+            await self._pool.write(work, f"insert of organization {organization.id}")
 
     async def get_user(self, user_id: UUID) -> User | None:
         return await fetch_one(self._pool, User, GET_USER, user_id)

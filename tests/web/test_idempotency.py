@@ -234,6 +234,22 @@ async def waits_for_a_lock(connection: Any, count: int) -> None:
 
 
 @pytest.mark.parametrize("path", BODIES)
+async def test_many_repeats_of_slow_request_leave_room_to_others(
+    service: Service, api: Api, other: Api, database_url: str, path: str
+) -> None:
+    where, body = await request_to(api, path)
+    caller = await caller_of(service, api, path)
+    other_program = await asyncpg.connect(database_url)
+    async with other_program.transaction():
+        await other_program.execute("LOCK TABLE receipt IN SHARE MODE")
+        repeats = [asyncio.create_task(send(caller, where, body)) for _ in range(40)]
+        await waits_for_a_lock(other_program, 1)
+        assert {(await other.get(TEMPLATES)).status for _ in range(10)} == {200}
+    await other_program.close()
+    assert Counter(map(is_replay, await asyncio.gather(*repeats))) == {False: 1, True: 39}
+
+
+@pytest.mark.parametrize("path", BODIES)
 async def test_concurrent_requests_to_two_processes_make_one_row(
     service: Service, api: Api, start_service: StartService, path: str
 ) -> None:
