@@ -204,7 +204,13 @@ def test_retry_after_beyond_the_deadline_ends_the_attempts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_long"), [("Fri, 31 Dec 9998 23:59:59 GMT", True), ("soon", False), ("", False)]
+    ("text", "is_long"),
+    [
+        ("Fri, 31 Dec 9998 23:59:59 GMT", True),
+        ("Fri, 31 Dec 99999999999999999999 23:59:59 GMT", False),
+        ("soon", False),
+        ("", False),
+    ],
 )
 def test_retry_after_may_be_a_date(text: str, is_long: bool) -> None:
     with answering(503, Retry_After=text) as server, pytest.raises(ServiceFailed) as caught:

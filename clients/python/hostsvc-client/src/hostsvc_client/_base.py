@@ -182,7 +182,7 @@ def _retry_after(text: str) -> float | None:
 
     try:
         return float(text) if text.isdecimal() else parsedate_to_datetime(text).timestamp() - time.time()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
