@@ -43,6 +43,9 @@ async def test_passes(world):
         await world.decide(agent)
     await world.advance(seconds=3)
     assert (agent.pending, agent.queue, agent.wakes) == ([], [], wakes + 1)
+    parent = agent
+    for _ in range(2):
+        parent = await world.client.agents.create(name="Child", parent=parent.id, model="builtin/inbox")
 
 
 async def test_is_skipped_for_its_length(world):

@@ -1,4 +1,4 @@
-"""Record the model of an agent on a service as a script: `python -m hostsvc_testing.record URL AGENT`."""
+"""Record the model of an agent on a service as a script: `python -m hostsvc_testing.record URL AGENT_ID`."""
 
 import sys
 from collections.abc import Iterator

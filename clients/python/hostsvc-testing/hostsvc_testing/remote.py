@@ -99,5 +99,10 @@ class RemoteWorld:
                 await test
             finally:  # they would live on, and cost
                 for each in self._agents:
-                    for one in (each, *each.children):
-                        await self.client.agents.change(one.id, status="archived")
+                    await self._archive(each.id)
+
+    async def _archive(self, agent_id: str) -> None:
+        """Archive an agent, and then those that it has created, as it creates no more."""
+        await self.client.agents.change(agent_id, status="archived")
+        async for child in self.client.agents.list(parent=agent_id):
+            await self._archive(child.id)
