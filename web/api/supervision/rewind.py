@@ -95,7 +95,9 @@ async def rewind_agent(request: web.Request, caller: Caller) -> Rewind:
     _check_period(start, end, now)
     with refused_inside("patch"):
         references = await resolve(storage, lambda _: agent.organization_id, patch)
-        schedules = await _moments_of(request, caller, agent, patch["schedules"], (start, end))
+        schedules = await _moments_of(
+            request, caller, agent, patch["schedules"], (max(start, agent.created_at), end)
+        )
     async with turn_to_read(request):
         present = require_found(await request.app[STATUS].present(agent.id))
         facts = await with_settings(request, agent, references.template, patch, present)

@@ -194,10 +194,23 @@ async def test_paused_schedule_brings_nothing(service: Service, api: Api) -> Non
     assert "`only_if`" in paused["assumed"][3]
 
 
+async def test_schedule_notifies_nobody_before_the_agent_was_created(service: Service, api: Api) -> None:
+    agent = await woken_by_texts(service, api, "api")
+    made = await api.create("/api/defaults/schedules/", agent=agent["id"], title="Tea", cron="0 9 * * *")
+
+    day_before = (datetime.fromisoformat(agent["created_at"]) - timedelta(days=1)).isoformat()
+    schedules = [{"id": made["id"], "cron": "* * * * *"}]
+    often = await rewound(api, {**agent, "created_at": day_before}, schedules=schedules)
+
+    by_source = often["rewound"]["median_wait_by_source"]
+    assert by_source.get("system", 0) < 60
+
+
 async def test_schedules_that_would_notify_too_often_are_refused(
-    api: Api, monkeypatch: pytest.MonkeyPatch
+    service: Service, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = await api.create_agent()
+    await service.storage.pool.execute("UPDATE agent SET created_at = created_at - interval '3 hours'")
     made = await api.create("/api/defaults/schedules/", agent=agent["id"], title="Tea", cron="0 9 * * *")
     monkeypatch.setattr(rewind, "MAX_RECORDED", 100)
     now = datetime.now(UTC)
