@@ -197,6 +197,10 @@ def second_half(day: Day) -> Day | None:
 
 def is_told(one: KnownNotification, before: Sequence[Event], events: Sequence[Event]) -> bool:
     """Return whether a recording has the notification: by an event, or because it was never cleared."""
-    last = [event for event in before if event.resource_id == one.id][-1:]
-    is_waiting = not last or last[0].type is not EventType.NOTIFICATION_CLEARED
+    is_waiting = True
+    for event in (event for event in before if event.resource_id == one.id):
+        if event.type is EventType.NOTIFICATION_CLEARED:
+            is_waiting = False
+        elif "cleared" in event.data.get("fields", ()):  # other changes leave it cleared
+            is_waiting = True
     return is_waiting or any(event.resource_id == one.id for event in events)
