@@ -55,10 +55,10 @@ ORDER BY r.started_at, r.id
 """
 
 LIST_NOTIFICATIONS = """
-SELECT id, organization_id, agent_id, source, source_id, priority, created_at, scheduled_for, urgent
+SELECT id, organization_id, agent_id, source, source_id, priority, created_at, scheduled_for, urgent, cleared
 FROM notification WHERE agent_id = $1 AND id = ANY($2::uuid[])
 UNION
-(SELECT id, organization_id, agent_id, source, source_id, priority, created_at, scheduled_for, urgent
+(SELECT id, organization_id, agent_id, source, source_id, priority, created_at, scheduled_for, urgent, cleared
  FROM notification WHERE agent_id = $1 AND NOT cleared AND created_at < $3
  ORDER BY created_at DESC, id DESC LIMIT $4)
 """
@@ -79,7 +79,7 @@ class RecordedRun:
 
 @dataclass(frozen=True, slots=True)
 class KnownNotification:
-    """A notification that still exists, as a replay needs it."""
+    """A notification that still exists, as it is now and a replay needs it."""
 
     id: UUID
     organization_id: UUID
@@ -90,6 +90,7 @@ class KnownNotification:
     created_at: datetime
     scheduled_for: datetime | None
     urgent: bool
+    cleared: bool
 
 
 class RecordedEvents:

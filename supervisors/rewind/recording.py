@@ -205,16 +205,18 @@ def moment_of(value: object) -> datetime | None:
 
 def _waiting_at(moment: datetime, known: Iterable[KnownNotification], events: Iterable[Event]) -> list[Event]:
     """Return events that stand for the arrivals of what waited at a moment, as it was before `events`."""
-    first: dict[UUID | None, Event] = {}
+    cleared: dict[UUID | None, bool] = {}
     priorities: dict[UUID | None, Priority] = {}
     for event in events:
-        first.setdefault(event.resource_id, event)
+        if "cleared" in event.data.get("fields", ()):  # it was cleared until then
+            cleared.setdefault(event.resource_id, True)
+        elif event.type is EventType.NOTIFICATION_CLEARED:
+            cleared.setdefault(event.resource_id, False)
         if event.type is EventType.NOTIFICATION_CHANGED and "priority" in event.data:
             priorities.setdefault(event.resource_id, OTHER[event.data["priority"]])
     waited = []
     for one in sorted(known, key=lambda one: one.created_at):
-        is_cleared = one.id in first and "cleared" in first[one.id].data.get("fields", ())
-        if one.created_at < moment and not is_cleared:
+        if one.created_at < moment and not cleared.get(one.id, one.cleared):
             priority = priorities.get(one.id, one.priority)
             data = {"source": one.source, "priority": priority, "scheduled_for": one.scheduled_for}
             waited.append(_created(one, one.id, one.created_at, data))

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from hostsvc_testing.memory import memory_facts
 from storage.agent_facts import AgentFacts
-from storage.events.model import PAUSES, Event, EventType
+from storage.events.model import PAUSES, EventType
 from storage.events.rewind import KnownNotification, RecordedRun
 from storage.model import Agent
 from supervisors.engine.run import ActiveRun
@@ -168,7 +168,7 @@ def _day(world: CalmSimulation, agent: Agent, costs: dict[UUID, Decimal]) -> Day
     known = {
         one.id: KnownNotification(
             one.id, one.organization_id, one.agent_id, one.source, one.source_id, one.priority,
-            one.created_at, one.scheduled_for, one.urgent,
+            one.created_at, one.scheduled_for, one.urgent, one.cleared,
         )
         for one in tables.queue(agent.id)
     }  # fmt: skip
@@ -189,18 +189,8 @@ def second_half(day: Day) -> Day | None:
     before = [event for event in whole.events if event.at < first]
     pauses = [event for event in before if event.type in PAUSES]
     events = [event for event in whole.events if event.at >= first]
-    known = {one.id: one for one in whole.notifications.values() if is_told(one, before, events)}
+    told = {event.resource_id for event in events}
+    known = {id_: one for id_, one in whole.notifications.items() if id_ in told or not one.cleared}
     was_paused = bool(pauses) and pauses[-1].type is EventType.ORGANIZATION_PAUSED
     recording = Recording(whole.present, first, start, whole.end, events, whole.runs, known, was_paused)
     return replace(day, recording=recording)
-
-
-def is_told(one: KnownNotification, before: Sequence[Event], events: Sequence[Event]) -> bool:
-    """Return whether a recording has the notification: by an event, or because it was never cleared."""
-    is_waiting = True
-    for event in (event for event in before if event.resource_id == one.id):
-        if event.type is EventType.NOTIFICATION_CLEARED:
-            is_waiting = False
-        elif "cleared" in event.data.get("fields", ()):  # other changes leave it cleared
-            is_waiting = True
-    return is_waiting or any(event.resource_id == one.id for event in events)

@@ -86,7 +86,7 @@ def test_priority_before_the_period_is_that_before_its_change() -> None:
     log.changes(1, "10:00:00", "high")
     log.run("10:00:01", "notification:sms", 1)
     known = KnownNotification(
-        note(1), ORGANIZATION, AGENT, Source.SMS, "", Priority.HIGH, at("08:00"), None, False
+        note(1), ORGANIZATION, AGENT, Source.SMS, "", Priority.HIGH, at("08:00"), None, False, True
     )
     recording = replace(
         log.recording(), replayed_from=at("09:00"), start=at("09:00"), notifications={note(1): known}
