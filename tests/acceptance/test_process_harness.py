@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from hostsvc.process_harness.lease import RENEW_SECONDS
 from tests.acceptance.client import Client, Json, eventually, moment, sign_up
 from tests.acceptance.harnesses import COMMON, RUNS
 from tests.acceptance.services import OPERATOR_TOKEN, Services
@@ -359,8 +360,15 @@ async def test_processes_of_a_frozen_node_end_before_the_next_run(
     harness["cache_dir"] = str(directory / "other")
     other = await services.start(**settings(repository, harness=harness))
     client = await sign_up(session, frozen.url)
+    operator = Client(session, frozen.url, f"Bearer {OPERATOR_TOKEN}")
+
+    async def look() -> bool | None:
+        return len((await operator.get("/status/"))["nodes"]) == 2 or None
+
+    await eventually(look, "the node to know the other one: alone it would be trusted for a minute")
     agent, active = await endless_run(client, directory)
     repository.git("branch", "--force", "sandboxed", "ends")
+    await asyncio.sleep(2 * RENEW_SECONDS)  # nobody sees when the guardian has heard of that
     frozen.send_signal(signal.SIGSTOP)
     try:
         await all_gone(active["id"])
