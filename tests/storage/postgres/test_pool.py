@@ -366,7 +366,10 @@ async def test_node_that_leaves_keeps_its_pool(database_url: str) -> None:
 
 async def test_each_connection_holds_the_lock_of_its_node(database_url: str) -> None:
     node = await stored_node(database_url)
-    count = "SELECT count(*) FROM pg_locks WHERE classid = $1::bigint::oid AND objid = $2::bigint::oid"
+    count = """
+        SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database
+        WHERE datname = current_database() AND classid = $1::bigint::oid AND objid = $2::bigint::oid
+    """
     async with open_pool(DatabaseSettings(url=database_url, pool_size=2), node=node) as pool:
         for _ in range(3):
             assert await pool.fetchval(count, MEMBER, node.node_id) == 2

@@ -96,5 +96,5 @@ async def test_dropped_supervisors_leave_no_memory_behind(world: World, pool: Po
         assert await drop_all(world) == count
         sizes.append(bytes_in_use())
 
-    # The noise of single readings; supervisors that are left behind would weigh more than a kilobyte each.
-    assert sizes[-1] - sizes[0] < 250_000
+    # One that is left behind weighs more than a kilobyte, and four were made for each agent meanwhile.
+    assert sizes[-1] - sizes[0] < count * 1000
