@@ -111,6 +111,7 @@ async def _record(database_url: str, standstill: timedelta) -> Found:
         runs=runs,
         late_spans=[span for (span,) in await _query(database_url, LATE_SPANS, standstill)],
         open_traces=[trace for (trace,) in await _query(database_url, OPEN_TRACES)],
+        standstill=standstill,
     )
 
 

@@ -59,6 +59,7 @@ class Found:
     runs: Mapping[str, Sequence[RunRow]]  # by agent, in the order of their starts
     late_spans: Sequence[str]  # spans of runs that started after their run had ended
     open_traces: Sequence[str]
+    standstill: timedelta  # for so long a run may have gone on without knowing that its sleep was stored
 
 
 def judge(ledger: Ledger, found: Found) -> list[str]:
@@ -139,8 +140,8 @@ def missed_runs(agent: Owned, runs: Sequence[RunRow], found: Found) -> Iterator[
         if row.cleared_at is None:
             if not _is_stopped(row, agent, found.states.get(agent.id)):
                 yield f"notification {note.id} of {agent.id} waits, and nothing will start the agent"
-        elif not (note.is_cleared or note.in_doubt or _run_at(row.cleared_at, runs)):
-            yield f"notification {note.id} of {agent.id} was cleared by no run"
+        elif not (note.is_cleared or note.in_doubt or _run_at(row.cleared_at, runs, found.standstill)):
+            yield f"{note} was cleared at {row.cleared_at} by none of {runs}"
     for asked in agent.runs_asked:
         if not _is_met(asked, agent, runs):
             yield f"{agent.id} was asked to run, which was acknowledged ({asked}), and did not"
@@ -234,8 +235,10 @@ def life_after_deletion(agent: Owned, runs: Sequence[RunRow], found: Found) -> I
             yield f"run {run.id} of {agent.id} began when the agent was deleted"
 
 
-def _run_at(moment: datetime, runs: Collection[RunRow]) -> bool:
-    return any(run.started_at <= moment and (run.ended_at is None or moment <= run.ended_at) for run in runs)
+def _run_at(moment: datetime, runs: Collection[RunRow], longer: timedelta) -> bool:
+    return any(
+        run.started_at <= moment and (run.ended_at is None or moment <= run.ended_at + longer) for run in runs
+    )
 
 
 def _is_stopped(row: NoteRow, agent: Owned, state: StateRow | None) -> bool:
