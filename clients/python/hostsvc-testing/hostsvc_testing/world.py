@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import re
+import sys
 import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from uuid import UUID
 
 import orjson
 from structlog.testing import capture_logs
+from structlog.typing import EventDict
 
 from hostsvc.llm.price_list import PriceList
 from hostsvc_testing import rows
@@ -143,7 +145,7 @@ class World:
         self.loop.before_time_passes = self._at_rest
         numbers = count(1000)
         same_ids = patch.object(ids, "compat", SimpleNamespace(uuid7=lambda: UUID(int=next(numbers))))
-        with same_ids, capture_logs():
+        with same_ids, capture_logs([self._note_error]):
             try:
                 self.loop.run_until_complete(self._start())
                 self.loop.run_until_complete(test)
@@ -279,6 +281,12 @@ class World:
         """Write into the history, with names in the place of ids."""
         self._noted.set()
         self.history.note(f"{self.tables.agents[agent_id].name} {ID.sub(self._name, what)}")
+
+    def _note_error(self, _logger: object, level: str, entry: EventDict) -> EventDict:
+        """Write an error of the service into the history, such as that of a setting with a wrong value."""
+        if level == "error":
+            self.history.note(f"error: {entry['event']}: {sys.exc_info()[1]!r}")
+        return entry
 
     def random(self, of: str) -> Random:
         return Random(f"{self.seed} {of}")  # noqa: S311 -- lots, not secrets

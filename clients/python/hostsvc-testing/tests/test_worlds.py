@@ -49,6 +49,14 @@ async def test_script_follows_up(world: World) -> None:
     assert {run.outcome for run in agent.runs} == {Outcome.SLEPT}
 
 
+async def test_history_tells_of_errors_of_the_service(world: World) -> None:
+    agent = await world.agent(quiet_hours="99:00-1")
+    await world.notify(agent, "Go")
+    await world.advance(minutes=1)
+    assert not agent.wakes
+    assert 'error: supervisor crashed: ValueError(\'"99:00-1" is no period of quiet hours' in str(world.history)
+
+
 async def test_script_goes_on_in_order_after_decisions(world: World) -> None:
     paid: list[int] = []
     world.tool("refund", lambda amount: paid.append(amount), approval="always")
