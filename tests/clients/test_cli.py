@@ -113,9 +113,10 @@ def test_agents_beyond_the_limit_are_announced(hs: Hs, agent: str, hostsvc: Host
 def test_exit_code_tells_that_nobody_answers(
     hs: Hs, shared: Service, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hostsvc_client._base.FIRST_DELAY_SECONDS", 0.001)
+    monkeypatch.setattr("hostsvc_client.cli.DEADLINE_SECONDS", 1.0)
     result = hs("--url", "http://127.0.0.1:1", "--key", key, "agents", code=3)
     assert result.output.startswith("hs: no answer from the service: ConnectError")
+    assert result.output.endswith(" at http://127.0.0.1:1\n")
 
 
 def test_notify_with_a_key_has_one_effect(hs: Hs, agent: str, hostsvc: Hostsvc) -> None:

@@ -20,12 +20,13 @@ def test_client_does_the_main_job(client: Hostsvc) -> None:
     created = new_agent(client, max_sleep_hours=8)
     agent = client.agent(created)
     assert (created.status, created.max_sleep_hours) == (models.AgentStatus.SLEEPING, 8)
-    notification = agent.notify("A parcel is lost")
+    notification = agent.notify("A parcel is lost", "Number 4711")
+    assert (notification.body, notification.priority) == ("Number 4711", "high")
     events = agent.events(since=0, type=["run.ended"])
     ended = next(iter(events))
     assert ended.run is not None
     run = client.runs.wait(created.id, ended.run)
-    assert (run.outcome, run.notifications) == (models.Outcome.SLEPT, [notification])
+    assert (run.outcome, run.notifications) == (models.Outcome.SLEPT, [notification.id])
     assert agent.why().startswith("Asleep until")
     assert agent.why(at="2020-01-01T03:00") != agent.why()
     assert agent.timeline().bands[-1].phase == "asleep"

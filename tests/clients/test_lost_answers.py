@@ -89,7 +89,7 @@ async def test_repetition_waits_for_an_attempt_that_timed_out(
     """The service still works on the first attempt when the second one comes."""
     key = await asyncio.to_thread(own_service.sign_up, "late@example.org")
     other_program = await asyncpg.connect(database_url)
-    async with AsyncHostsvc(own_service.url, key, timeout=0.3, max_attempts=50) as client:
+    async with AsyncHostsvc(own_service.url, key, timeout=0.3) as client:
         async with other_program.transaction():
             await other_program.execute("LOCK TABLE template IN SHARE MODE")
             creation = asyncio.create_task(client.templates.create(name="Clerk"))

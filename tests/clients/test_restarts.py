@@ -54,7 +54,7 @@ def sent_while_killed(service: Service, client: Hostsvc, agent: str) -> Iterator
 
 async def test_nothing_is_lost_or_repeated_across_kills(own_service: Service) -> None:
     key = own_service.sign_up("restarts@example.org")
-    with Hostsvc(own_service.url, key, deadline=120, max_attempts=50) as client:
+    with Hostsvc(own_service.url, key) as client:
         agent = client.agents.create(name="Ada", model="builtin/inbox", paused=True).id
         count = KILLS * BETWEEN_KILLS
         followed = asyncio.create_task(asyncio.to_thread(follow, own_service.url, key, agent, count))

@@ -39,7 +39,10 @@ OPERATION = '''class Operation(NamedTuple):
     secrets: tuple[str, ...] = ()
 
 '''
-REPEATABLE = {"preview_agent", "preview_schedule", "tag_agent", "untag_agent", "act_on_agents"}
+REPEATABLE = {
+    *("preview_agent", "rewind_agent", "preview_schedule", "decide_approval"),
+    *("tag_agent", "untag_agent", "act_on_agents"),
+}
 STREAM_PARAMETERS = {"after", "limit", "wait", "ticket"}  # `since` stands for them
 BASES = {"agent": "AsyncAgentExtras", "runs": "AsyncRunsExtras", "webhooks": "WebhooksExtras, AsyncResource"}
 # In this order; the longer word first.

@@ -27,7 +27,7 @@ class AsyncHttp:
                 call.operation.method, call.url, headers=call.headers, timeout=limits, **call.content
             )
         except httpx2.RequestError as error:
-            raise _failure(error) from None
+            raise _failure(error, call) from None
         return checked(response.status_code, response.headers, response.content)
 
     async def frames(self, call: Call, since: int | None, timeout: float) -> AsyncIterator[Frame]:
@@ -48,13 +48,14 @@ class AsyncHttp:
         except httpx2.SSEError as error:
             raise errors.HostsvcError(f"no events can be read at {call.url}: {error}") from None
         except httpx2.RequestError as error:
-            raise _failure(error) from None
+            raise _failure(error, call) from None
 
     async def aclose(self) -> None:
         await self._client.aclose()
 
 
-def _failure(error: httpx2.RequestError) -> errors.ConnectionFailed:
+def _failure(error: httpx2.RequestError, call: Call) -> errors.ConnectionFailed:
     """Return our own error, so that nobody needs to know the library."""
     kind = errors.TimedOut if isinstance(error, httpx2.TimeoutException) else errors.ConnectionFailed
-    return kind(f"{type(error).__name__} {error}".strip(), is_sent=not isinstance(error, NOT_SENT))
+    reason = f"{type(error).__name__} {error}".strip()
+    return kind(f"{reason} at {call.origin}", is_sent=not isinstance(error, NOT_SENT))

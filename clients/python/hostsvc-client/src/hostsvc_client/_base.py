@@ -37,7 +37,6 @@ class Options(TypedDict, total=False):
     authorization: str
     organization: str | None
     timeout: float
-    max_attempts: int
     deadline: float
 
 
@@ -49,7 +48,6 @@ class Settings:
     authorization: str = field(default="", repr=False)
     organization: str | None = None
     timeout: float = 30.0
-    max_attempts: int = 8
     deadline: float = 120.0
 
     @classmethod
@@ -80,6 +78,11 @@ class Call:
     """The fields of the answer with a secret that the service makes."""
     extra_seconds: float
     """How long the service may wait before it answers."""
+
+    @property
+    def origin(self) -> str:
+        """Return the address of the service, without a path."""
+        return "/".join(self.url.split("/", 3)[:3])
 
     def next_page(self, reply: "Reply") -> "Call | None":
         """Return the call for the page after this one. The address in the answer may be that of a proxy."""
@@ -233,8 +236,7 @@ class Retries:
         self.may_be_done |= failure.is_sent
         delay = delay_after(failure, self.attempts)
         may_repeat = self.call.operation.is_repeatable or not failure.is_sent
-        is_last = self.attempts >= self.settings.max_attempts or time.monotonic() + delay > self.until
-        if is_last or not may_repeat:
+        if not may_repeat or time.monotonic() + delay > self.until:
             raise failure
         return delay
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
@@ -140,11 +139,15 @@ class AgentExtras(Resource):
         answer = self._client._call("get_supervisor", (self.id,), query={"at": at})
         return str(answer.why or f"Its phase was {answer.phase}.")
 
-    def notify(self, title: str, *, priority: str = "high", idempotency_key: str | None = None) -> str:
-        """Notify the agent, which wakes it unless the priority is low. Return the id of the notification."""
-        body = {"agent": self.id, "title": title, "priority": priority}
-        answer = self._client._call("create_notification", (), body=body, idempotency_key=idempotency_key)
-        return str(answer.id)
+    def notify(
+        self, title: str, body: str = "", *, priority: str = "high", idempotency_key: str | None = None
+    ) -> models.Notification:
+        """Put a notification into the agent's queue, which wakes it unless the priority is low."""
+        sent = {"agent": self.id, "title": title, "body": body, "priority": priority}
+        made: models.Notification = self._client._call(
+            "create_notification", (), body=sent, idempotency_key=idempotency_key
+        )
+        return made
 
     def run_to_end(self, *, seconds: float = 3600.0) -> models.Run:
         """Request a run and wait until it has ended, also if it is queued or the service restarts.
@@ -178,7 +181,7 @@ class RunsExtras(Resource):
         until, answer = time.monotonic() + seconds, None
         while (left := until - time.monotonic()) > 0:
             wait = max(1, min(_base.MAX_WAIT_SECONDS, int(left)))
-            client = self._client.with_options(deadline=max(1.0, left - wait), max_attempts=sys.maxsize)
+            client = self._client.with_options(deadline=max(1.0, left - wait))
             answer = client._call("get_run", (agent, run), query={"wait": wait})
             if answer.ended_at is not None:
                 ended: models.Run = answer

@@ -31,6 +31,7 @@ from hostsvc_client._decode import Answer
 from hostsvc_client._sync_api import AgentHandle, Hostsvc
 
 REFUSED, NO_ANSWER, ENDED_BADLY, INTERRUPTED = 1, 3, 4, 130
+DEADLINE_SECONDS = 20.0  # of a command, for somebody who looks on
 
 
 def credentials_file() -> Path:
@@ -83,7 +84,8 @@ class Session:
         key = self.key or (found.get("key") if self.url in (None, found.get("url")) else None)
         if not key:
             raise click.UsageError("there is no API key: run `hs login`, or set HOSTSVC_API_KEY")
-        return click.get_current_context().with_resource(Hostsvc(self.url or found.get("url"), key))
+        client = Hostsvc(self.url or found.get("url"), key, deadline=DEADLINE_SECONDS)
+        return click.get_current_context().with_resource(client)
 
     def agent(self, agent: str) -> AgentHandle:
         """Return the agent with this id or name."""
@@ -165,7 +167,7 @@ def login(session: Session) -> None:
     """Store the address and an API key, in the keyring or in a file that only you can read."""
     url = session.url or click.prompt("Address of the service", default="http://127.0.0.1:8080")
     key = session.key or click.prompt("API key", hide_input=True)
-    with Hostsvc(url, key, max_attempts=1) as client:
+    with Hostsvc(url, key, deadline=DEADLINE_SECONDS) as client:
         caller = client.auth.me()
     session.show(caller, f"Logged in. The key is in {store(url, key)}.")
 
