@@ -33,8 +33,10 @@ STRAY_PREFIX = "HOSTSVC_"
 CREDENTIALS_DIRECTORY = "CREDENTIALS_DIRECTORY"  # set by systemd, which copies LoadCredential= there
 CREDENTIAL_PREFIX = "hostsvc_"  # put by systemd before the names if a credential is a directory
 TEST_PREFIX = "HOSTSVC_TEST_"  # read by the tests alone, which start services
-# The environment of a run, from which somebody may call hostsvc.
-OTHER_VARIABLES = frozenset({"HOSTSVC_URL", "HOSTSVC_RUN_TOKEN", "HOSTSVC_AGENT_ID", "HOSTSVC_RUN_ID"})
+# Of the client, and of a run, from which somebody may call hostsvc.
+OTHER_VARIABLES = frozenset(
+    {"HOSTSVC_URL", "HOSTSVC_API_KEY", "HOSTSVC_RUN_TOKEN", "HOSTSVC_AGENT_ID", "HOSTSVC_RUN_ID"}
+)
 PROVIDER_NAME = Regexp(
     re.compile(rf"(?!{PROVIDER}\Z)[a-z0-9][a-z0-9_.-]{{0,63}}\Z"),
     error="must have another name: the name of a provider consists of lowercase letters, digits and _.-, "

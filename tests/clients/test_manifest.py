@@ -136,6 +136,10 @@ def test_only_what_differs_is_changed(organization: Hostsvc) -> None:
         ("agents: {Ada: {parent: [Bo]}}", "there is no 'Bo' among the agents"),
         ("agents: {", "expected the node content"),
         (
+            "agents: {Ada: {schedules: {noon: {starts_at: 2027-01-05T09:00}}}}",
+            r"agents\.Ada\.schedules\.noon: starts_at: give 2027-01-05T09:00 an offset",
+        ),
+        (
             "templates: {Clerk: {tool_call_secret: $NOPE}}",
             "templates.Clerk: the environment variable NOPE is",
         ),
@@ -168,9 +172,9 @@ def test_own_adapter_hides_a_shared_one_of_its_name(organization: Hostsvc, share
 
 
 def test_name_that_two_things_have_is_refused(organization: Hostsvc) -> None:
-    for _ in range(2):
-        organization.agents.create(name="Ada", model="builtin/inbox")
-    with pytest.raises(ManifestError, match="two of the agents are named 'Ada'"):
+    ids = [organization.agents.create(name="Ada", model="builtin/inbox").id for _ in range(2)]
+    match = f"several agents are named 'Ada': rename {ids[1]} or {ids[0]}"
+    with pytest.raises(ManifestError, match=match):
         changes(organization, "agents: {Ada: {tags: [a]}}")
     assert changes(organization, "agents: {Bo: {model: builtin/inbox}}") == ["create agent Bo"]
 

@@ -360,6 +360,7 @@ def test_variables_that_only_look_like_settings_are_found() -> None:
         "HOSTSVC_FLAVOUR": "vanilla",
         "HOSTSVC_TEST_DATABASE_URL": "postgresql://",
         "HOSTSVC_RUN_TOKEN": "of a run",
+        "HOSTSVC_API_KEY": "of the client",
         "HOSTSVC_KEY_OF_A": "named by a provider",
         "HOSTSVC__SERVER__PORT": "1",
         "HOSTSVC__MODELS__A__BASE_URL": "http://a",

@@ -148,7 +148,8 @@ class Present:
         """Return what has this name, or None. Raise ManifestError if the name does not tell."""
         items = self.found[key].get((owner, name), [])
         if len(items) > 1:
-            raise ManifestError(f"two of the {key} are named {name!r}: rename one")
+            which = " or ".join(str(item["id"]) for item in items)
+            raise ManifestError(f"several {key} are named {name!r}: rename {which}")
         return items[0] if items else None
 
     def id_of(self, key: str, name: str) -> str:
@@ -225,9 +226,10 @@ class Present:
         for one, value in wanted.items():
             if key := kind.references.get(one):
                 value = _mapped(value, partial(self.id_of, key))
+            comparable = _comparable(one, value)
             if item is None:
                 fields[one] = _secret(value) if one == kind.hidden else value
-            elif one != kind.hidden and one in item and _comparable(value) != _comparable(item[one]):
+            elif one != kind.hidden and one in item and comparable != _comparable(one, item[one]):
                 fields[one] = value
         return fields
 
@@ -264,9 +266,14 @@ def _secret(value: Any) -> Any:
     return os.environ[value[1:]]
 
 
-def _comparable(value: Any) -> Any:
-    """Return the value, or its instant, which may be written in several ways."""
-    try:
-        return dt.datetime.fromisoformat(value.replace("Z", "+00:00"))
-    except (AttributeError, ValueError):
+def _comparable(name: str, value: Any) -> Any:
+    """Return the value of a field, or its instant, which may be written in several ways."""
+    if not name.endswith("_at") or not isinstance(value, str):
         return value
+    try:
+        instant = dt.datetime.fromisoformat(value.replace("Z", "+00:00"))
+    except ValueError:
+        return value  # the service says what is wrong with it
+    if instant.tzinfo is None:  # another time wherever the agent lives
+        raise ManifestError(f"{name}: give {value} an offset, such as {value}+01:00 or {value}Z")
+    return instant
