@@ -97,18 +97,18 @@ def _changes(recording: Recording, rules: Rules, replay: Replay) -> Iterator[Cha
 
 
 def _quiet_hours(text: str, timezone: str, moments: tuple[datetime, ...]) -> Iterator[tuple[float, str]]:
-    """Yield shorter quiet hours: each period ending at the whole hour before a moment, and none at all."""
+    """Yield shorter quiet hours: each period ending at the whole hour before a moment, or left out; or none."""
     periods = text.split(", ") if text else []
     length = len(quiet_minutes(parse_quiet_hours(text)))
+    ends = [f"{moment.astimezone(ZoneInfo(timezone)):%H:00}" for moment in moments]
     for place, period in enumerate(periods):
         begins, _, _ = period.rpartition("-")
-        for moment in moments:
-            end = f"{moment.astimezone(ZoneInfo(timezone)):%H:00}"
-            shorter = ", ".join([*periods[:place], f"{begins}-{end}", *periods[place + 1 :]])
+        for instead in (*([f"{begins}-{end}"] for end in ends), []):
+            shorter = ", ".join([*periods[:place], *instead, *periods[place + 1 :]])
             minutes = len(quiet_minutes(parse_quiet_hours(shorter)))
             if minutes < length:
                 yield (length - minutes) / WEEK_MINUTES, shorter
-    if text:
+    if len(periods) > 1:
         yield 1, ""
 
 

@@ -32,6 +32,11 @@ def test_quiet_hours_end_at_the_hour_before() -> None:
     assert least.sentence == "It would have woken at 2026-11-02 03:12 UTC with quiet hours of 22:00-03:00."
 
 
+def test_quiet_hours_of_the_same_hour_are_left_out_alone() -> None:
+    least = found(one_text(), rules(quiet_hours="22:00-23:00, 03:00-04:00"), "03:30")
+    assert least.patch == {"quiet_hours": "22:00-23:00"}
+
+
 def test_window_is_shortened_no_more_than_needed() -> None:
     least = found(one_text(), rules(window=3600), "03:22")
 
