@@ -97,7 +97,7 @@ def _changes(recording: Recording, rules: Rules, replay: Replay) -> Iterator[Cha
 
 
 def _quiet_hours(text: str, timezone: str, moments: tuple[datetime, ...]) -> Iterator[tuple[float, str]]:
-    """Yield shorter quiet hours: each period ending at the whole hour before a moment, or left out; or none."""
+    """Yield shorter quiet hours: each period ending at the hour before a moment, or left out; or none."""
     periods = text.split(", ") if text else []
     length = len(quiet_minutes(parse_quiet_hours(text)))
     ends = [f"{moment.astimezone(ZoneInfo(timezone)):%H:00}" for moment in moments]

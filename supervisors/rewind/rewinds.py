@@ -24,7 +24,7 @@ from supervisors.policy.explanations import when
 from supervisors.rewind.least_change import Run
 from supervisors.rewind.recording import Recording, replayed_from, with_schedules
 from supervisors.rewind.replay import Replay, Rules
-from supervisors.rewind.words import length_in_words
+from supervisors.rewind.words import WORDS, length_in_words
 from supervisors.timeline.bands import PauseChange
 from supervisors.timeline.timelines import MAX_PAUSES, kept_from, pauses_of, require_few
 
@@ -36,6 +36,8 @@ MAX_REPLAY_SECONDS = 10.0  # of the processor
 MAX_AT_ONCE = 2  # one organization alone has one of them
 MAX_WAITING = 4  # rewinds of one organization
 MAX_BANDS = 2_000
+# What is changed besides, such as the name, has no part in a replay; a pause is replayed as it was.
+DECIDING = frozenset({name.removesuffix("_id") for name in WORDS} | {"timezone"})
 TEXTS = frozenset({Source.SMS, Source.MMS, Source.SMS_PROVIDER_A, Source.SMS_PROVIDER_B})
 RUNS_AS_RECORDED = (
     "Each run lasts as long, costs as much, ends in the same way and sleeps as long as the recorded one that "
@@ -201,8 +203,8 @@ def rewind(before: Rules, after: Rules, said: str, recording: Recording, run: Ru
     assumed = [*ASSUMED, *([SCHEDULES_ASSUMED] if after.schedules else [])]
     later = (event for event in recording.events if event.at >= recording.start)
     changes = [event for event in later if event.type is EventType.AGENT_CHANGED]
-    if changes:
-        fields = sorted({name for event in changes for name in event.data.get("fields", ())})
+    if changes := [event for event in changes if DECIDING.intersection(event.data.get("fields", ()))]:
+        fields = sorted({name for event in changes for name in event.data["fields"]} & DECIDING)
         assumed.append(f"Settings were changed in it, last at {when(changes[-1].at)}: {', '.join(fields)}.")
     if others := recorded.wakes - first.reproduced:
         assumed.append(f"{others} of the recorded wakes do not follow from these settings.")

@@ -126,11 +126,14 @@ async def test_bad_periods_and_patches_are_refused(api: Api) -> None:
 
 async def test_settings_changed_in_the_period_are_named(service: Service, api: Api) -> None:
     agent = await woken_by_texts(service, api, "sms")
-    await api.patch(f"/api/cloud/agents/{agent['id']}/", {"debounce_window_seconds": 60})
+    await api.patch(f"/api/cloud/agents/{agent['id']}/", {"name": "Bo"})
+    unchanged = await rewound(api, agent)
+    await api.patch(f"/api/cloud/agents/{agent['id']}/", {"name": "Ada", "debounce_window_seconds": 60})
 
     answer = await rewound(api, agent)
 
-    assert "debounce_window_seconds" in answer["assumed"][3]
+    assert len(unchanged["assumed"]) == 3
+    assert answer["assumed"][3].endswith(" UTC: debounce_window_seconds.")
     assert (answer["recorded"]["wakes"], answer["reproduced"], answer["rewound"]["wakes"]) == (1, 0, 0)
 
 
