@@ -86,10 +86,12 @@ def test_exit_codes_tell_what_went_wrong(
     assert "exclude each other" in refused.output
 
 
-def test_awaited_run_that_may_not_begin_is_refused(hs: Hs, agent: str, hostsvc: Hostsvc) -> None:
+def test_awaited_run_that_has_not_ended_exits_with_four(hs: Hs, agent: str, hostsvc: Hostsvc) -> None:
+    late = hs("run", agent, "--wait", "--seconds", "0", code=4)
+    assert late.output == "hs: the run has not ended in time\n"
     hostsvc.agents.change(hostsvc.agents.list(name=agent).page()[0].id, paused=True)
     assert hs("run", agent).output == "paused\n"
-    assert hs("run", agent, "--wait", code=1).output == "hs: no run has begun: paused\n"
+    assert hs("run", agent, "--wait", code=4).output == "hs: no run has begun: paused\n"
 
 
 def test_exported_names_and_texts_keep_each_character(hs: Hs, shared: Service, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from hostsvc_client._decode import Answer
 from hostsvc_client._sync_api import AgentHandle, Hostsvc
 
 REFUSED, NO_ANSWER, ENDED_BADLY, INTERRUPTED = 1, 3, 4, 130
+EXIT_CODES = {errors.ConnectionFailed: NO_ANSWER, errors.NotEnded: ENDED_BADLY}
 DEADLINE_SECONDS = 20.0  # of a command, for somebody who looks on
 
 
@@ -131,7 +132,8 @@ class Commands(click.Group):
             raise click.UsageError(str(error)) from None
         except errors.HostsvcError as error:
             click.echo(f"hs: {printable(str(error))}", err=True)
-            raise SystemExit(NO_ANSWER if isinstance(error, errors.ConnectionFailed) else REFUSED) from None
+            found = (code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+            raise SystemExit(next(found, REFUSED)) from None
 
 
 def complete_agent(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
