@@ -337,8 +337,8 @@ def _kept(message: Message) -> dict[str, str]:
 def _withheld() -> ToolError:
     return ToolError(
         "no_address",
-        "This cannot be answered: it comes from no person, or its sender withheld its address. A notification "
-        "that can be answered has the id of a contact as its source_id.",
+        "This cannot be answered: it comes from no person, or its sender withheld its address. A "
+        "notification that can be answered has the id of a contact as its source_id.",
     )
 
 
