@@ -274,6 +274,7 @@ class World:
 
     async def queue(self, agent_id: UUID) -> list[Notification]:
         """Return what waits for a run of the agent: high priority first, then the oldest."""
+        await asyncio.sleep(0)  # so that the loop finds out if a run does nothing else
         waiting = self.tables.uncleared(agent_id, self.now)
         return sorted(waiting, key=lambda one: (one.priority, one.created_at))
 

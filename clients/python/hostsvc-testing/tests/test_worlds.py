@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from hostsvc_testing import AgentRun, World, script
-from hostsvc_testing.virtual.virtual_loop import NothingAhead
+from hostsvc_testing.virtual.virtual_loop import EndlessMoment, NothingAhead
 from storage.model import Outcome, Reply
 from storage.parked_calls import CallState
 from supervisors.tools.arguments import ToolError
@@ -450,6 +450,22 @@ def test_test_that_waits_in_vain_is_told(tmp_path: Path) -> None:
         await world.loop.create_future()
 
     with pytest.raises(NothingAhead, match="time passes by"):
+        world.run(test())
+
+
+def test_run_that_only_looks_at_its_queue_is_found(tmp_path: Path) -> None:
+    world = World(0, tmp_path)
+
+    async def polls(run: AgentRun) -> None:
+        while await run.queue():
+            pass
+
+    async def test() -> None:
+        agent = await world.agent(run=polls)
+        await world.notify(agent, "Go")
+        await world.advance(seconds=1)
+
+    with pytest.raises(EndlessMoment, match="without time passing"):
         world.run(test())
 
 
