@@ -12,7 +12,8 @@ class Histogram:
     __slots__ = ("bounds", "counts", "seconds")
 
     def __init__(self, bounds: tuple[float, ...] = SHORT_SECONDS) -> None:
-        self.bounds, self.counts, self.seconds = bounds, [0] * (len(bounds) + 1), 0.0
+        self.bounds, self.seconds = bounds, 0.0
+        self.counts: list[float] = [0] * (len(bounds) + 1)
 
     def add(self, seconds: float) -> None:
         self.counts[bisect_left(self.bounds, seconds)] += 1

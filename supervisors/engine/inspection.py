@@ -29,7 +29,6 @@ from supervisors.engine.snapshot import (
     QuarantinedAgent,
     RecentMessage,
     RunsResponse,
-    RunTotals,
     ServiceNumbers,
     Snapshot,
     SnapshotFilters,
@@ -191,10 +190,6 @@ class StatusReader:
             timers=TimersResponse(counts.timers, counts.next_due_at, lateness),
             loop_lag_ms=_milliseconds(statistics.loop_lag_seconds),
             oldest_uncleared_high_seconds=max(0.0, (now - oldest).total_seconds()) if oldest else None,
-            run_totals=RunTotals(
-                dict(statistics.wakes), dict(statistics.ended_runs), dict(statistics.model_calls)
-            ),
-            quarantines=statistics.quarantines,
         )
 
     async def _unpriced(self, models: Collection[str], now: datetime) -> dict[str, str]:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from storage.agent_facts import AgentFacts
 from storage.histogram import Histogram
-from storage.model import AgentStatus, Outcome
+from storage.model import AgentStatus
 from supervisors.policy.decisions import Policy
 from supervisors.policy.explanations import StartLimits
 from supervisors.policy.phases import Phase, ShownPhase
@@ -251,18 +251,6 @@ class ModelCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class RunTotals:
-    """Runs that began in this process since its start, by their wake reasons, and how those over ended.
-
-    `model_calls` are those of ended runs, by provider.
-    """
-
-    wakes: dict[str, int]
-    ended: dict[Outcome, int]
-    model_calls: dict[str, ModelCalls]
-
-
-@dataclass(frozen=True, slots=True)
 class Spread:
     """A distribution in milliseconds over the last several hundred measurements, null before the first."""
 
@@ -297,5 +285,3 @@ class ServiceNumbers:
     timers: TimersResponse
     oldest_uncleared_high_seconds: float | None
     loop_lag_ms: Spread
-    run_totals: RunTotals
-    quarantines: int

@@ -109,7 +109,7 @@ async def test_quarantines_are_counted_when_they_begin(world: World) -> None:
     await world.pool.execute("UPDATE agent_state SET failures = 4")
     run = await world.start(agent)
     await run.fail("There is no model.")
-    assert world.registry.status.numbers().quarantines == 1
+    assert world.registry.statistics.quarantines == 1
 
 
 async def test_overview_counts_everything(pool: Pool) -> None:

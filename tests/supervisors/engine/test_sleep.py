@@ -68,7 +68,7 @@ async def test_next_run_waits_until_the_sleeping_run_has_finished(world: World) 
     assert (await world.wakes(agent))[1:] == [(200, "notification:api")]
     assert (await world.outcomes(agent))[0] is Outcome.SLEPT
     assert not world.registry.is_run_alive(agent.id, run.run.id)
-    assert world.registry.status.numbers().run_totals.ended == {Outcome.SLEPT: 1}
+    assert world.registry.statistics.ended_runs == {Outcome.SLEPT: 1}
 
 
 async def test_wait_for_end_includes_the_trace_for_a_moment(world: World) -> None:

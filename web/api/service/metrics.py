@@ -3,17 +3,25 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
+from itertools import chain
+from typing import Any
 
 from aiohttp import web
-from prometheus_client.core import Metric
+from prometheus_client import ProcessCollector
+from prometheus_client.core import InfoMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 
 from storage.errors import StorageError
+from storage.model import Outcome
+from storage.storage import Storage
+from supervisors.engine.inspection import Statistics
+from supervisors.engine.snapshot import ServiceNumbers
 from supervisors.maintenance.loop import repeat
+from supervisors.policy.phases import Phase
 from web.access.auth import authenticate_scraper
 from web.api.service.status import numbers_by_node
 from web.app_keys import (
@@ -30,7 +38,8 @@ from web.app_keys import (
 from web.fields import Choice
 from web.node_numbers import sum_up, sum_up_connections
 from web.observability.counter_sums import Collected, with_sums
-from web.observability.metrics import Scrape
+from web.observability.metrics import families, request_durations
+from web.ports import ServiceState
 from web.request.parsing import Body, read_query
 from web.routes import Access, Routes
 from web.settings import VERSION
@@ -41,6 +50,7 @@ PUBLISH_SECONDS = 5.0
 LAST_SECONDS = 1.0  # for what was counted since then, when the service ends
 MEDIA_TYPES = ("text/plain", "application/openmetrics-text")
 REQUESTED_VERSION = re.compile(r"version=([^;,]*)")
+NODE_STATES = ("alive", "leaving", "condemned")
 SUPPORTED_VERSIONS = frozenset({"0.0.1", "0.0.4", "1.0.0"})
 
 
@@ -105,46 +115,89 @@ async def _publish(app: web.Application, *, is_last: bool = False) -> None:
 async def _collect(app: web.Application, scope: Scope) -> tuple[list[Metric], bool]:
     """Return the metrics with the counters of this node, and whether the database takes writes."""
     readiness, numbers, own = await app[HEALTH].readiness(), app[STATUS].numbers(), app[HEALTH].numbers()
-    nodes, numbers_of = app[NODES], numbers_by_node(app[NODES], own)
-    if scope is Scope.NODE:
-        numbers_of = {nodes.node_id: own}
-    has_others = len(numbers_of) > 1
-    outbox, statistics = app[STORAGE].outbox, app[STATUS].statistics
-    pending = app[STORAGE].parked_calls.last_pending
-    scrape = Scrape(
-        version=VERSION,
-        readiness=readiness,
-        numbers=sum_up(numbers, list(numbers_of.values())) if has_others else numbers,
-        database=sum_up_connections(list(numbers_of.values())),
-        requests=app[REQUEST_COUNTS].snapshot(),
-        notifications=dict(app[STORAGE].notifications.created),
-        occurrences=dict(app[STORAGE].schedules.outcomes),
-        schedule_late_seconds=app[STORAGE].schedules.late_seconds,
-        refusals={**app[RATE_LIMITS].refused(), **app[STORAGE].limits.refused()},
-        usage=dict(app[STORAGE].usage.stored),
-        tool_failures=dict(app[TOOLSET].failures),
-        failed_messages=dict(app[TOOLSET].failed_messages),
-        outbox=outbox.last_size,
-        oldest_delivery_seconds=_age(app, outbox.oldest_pending_at),
-        pending_approvals=pending.count,
-        oldest_approval_seconds=_age(app, pending.oldest_at),
-        restarts=own.supervisors.restarts,
-        nodes=Counter(node.state for node in nodes.nodes.values()),
-        confirmed_seconds=max(map(nodes.seconds_since_beat, numbers_of)),
-        durations={
-            "model_call_duration": {name: calls.durations for name, calls in statistics.model_calls.items()},
-            "wake_latency": dict(statistics.wake_latencies),
-            "run_duration": dict(statistics.run_durations),
-            "commit_duration": app[STORAGE].pool.commits,
-            "loop_delay": {"": statistics.loop_delays},
-            "webhook_first_attempt": {"": outbox.first_attempts},
-        },
-        span_exports=dict(app[STORAGE].instance.span_exports),
-        tasks=len(asyncio.all_tasks()),
-        is_sum=has_others,
-    )
-    return await asyncio.to_thread(list, scrape.collect()), readiness.can_write
+    nodes = app[NODES]
+    numbers_of = numbers_by_node(nodes, own) if scope is Scope.SERVICE else {nodes.node_id: own}
+    states = Counter(node.state for node in nodes.nodes.values())
+    database, requests = sum_up_connections(list(numbers_of.values())), app[REQUEST_COUNTS].snapshot()
+    values: dict[str, Any] = {
+        "state": {state: state is readiness.state for state in ServiceState},
+        "nodes": {state: states[state] for state in NODE_STATES},
+        "node_confirmed_seconds": max(map(nodes.seconds_since_beat, numbers_of)),
+        "supervisor_restarts": own.supervisors.restarts,
+        "database_writable": readiness.can_write,
+        "database_connections": {"idle": database.idle, "used": database.connections - database.idle},
+        "database_waiting": database.waiting,
+        **_of_statistics(app[STATUS].statistics),
+        **_of_storage(app[STORAGE], app[CLOCK].now()),
+        "limit_refusals": {**app[RATE_LIMITS].refused(), **app[STORAGE].limits.refused()},
+        "tool_errors": dict(app[TOOLSET].failures),
+        "messages_failed": dict(app[TOOLSET].failed_messages),
+        "http_requests": {answered: sum(counts[:-1]) for answered, counts in requests.items()},
+        "http_request_duration_seconds": request_durations(requests),
+    }
+    info: list[Metric] = [InfoMetricFamily("hostsvc", "The version of the service.", {"version": VERSION})]
+    if len(numbers_of) > 1:
+        values |= _of_service(sum_up(numbers, list(numbers_of.values())))
+        of_process: Iterable[Metric] = ()
+    else:
+        values |= _of_service(numbers) | {"tasks": len(asyncio.all_tasks())}
+        of_process = ProcessCollector(registry=None).collect()
+    return await asyncio.to_thread(list, chain(info, families(values), of_process)), readiness.can_write
 
 
-def _age(app: web.Application, since: datetime | None) -> float:
-    return 0.0 if since is None else (app[CLOCK].now() - since).total_seconds()
+def _of_service(numbers: ServiceNumbers) -> dict[str, Any]:
+    supervisors, agents, runs = numbers.supervisors, numbers.agents, numbers.runs
+    return {
+        "supervisors": {phase: supervisors.by_phase.get(phase, 0) for phase in Phase},
+        "quarantined_agents": supervisors.quarantined,
+        "mailbox_depth": supervisors.mailbox.depth,
+        "mailbox_depth_max": supervisors.mailbox.deepest,
+        "agents": {"running": agents.running, "sleeping": agents.sleeping, "archived": agents.archived},
+        "agents_held_by_limits": agents.held_by_limits,
+        "timers_pending": numbers.timers.pending,
+        "oldest_uncleared_high_seconds": numbers.oldest_uncleared_high_seconds or 0,
+        "runs": {"running": runs.running, "queued": runs.queued},
+        "runs_limit": runs.limit,
+    }
+
+
+def _of_statistics(counted: Statistics) -> dict[str, Any]:
+    calls = counted.model_calls
+    return {
+        "quarantines": counted.quarantines,
+        "runs_started": counted.wakes.total(),
+        "wakes": dict(counted.wakes),
+        "runs_ended": {outcome: counted.ended_runs[outcome] for outcome in Outcome},
+        "model_call_errors": {provider: of_provider.errors for provider, of_provider in calls.items()},
+        "model_call_duration_seconds": {name: of_provider.durations for name, of_provider in calls.items()},
+        "wake_latency_seconds": dict(counted.wake_latencies),
+        "run_duration_seconds": dict(counted.run_durations),
+        "loop_delay_seconds": counted.loop_delays,
+    }
+
+
+def _of_storage(storage: Storage, now: datetime) -> dict[str, Any]:
+    outbox, pending, spent = storage.outbox, storage.parked_calls.last_pending, dict(storage.usage.stored)
+    tokens = {
+        (*spender, kind): getattr(used, f"{kind}_tokens")
+        for spender, used in spent.items()
+        for kind in ("input", "output", "cached")
+    }
+    return {
+        "notifications_created": dict(storage.notifications.created),
+        "schedule_occurrences": dict(storage.schedules.outcomes),
+        "schedule_late_seconds": storage.schedules.late_seconds,
+        "webhook_deliveries": {"pending": outbox.last_size.pending, "failed": outbox.last_size.failed},
+        "oldest_webhook_delivery_seconds": _age(outbox.oldest_pending_at, now),
+        "pending_approvals": pending.count,
+        "oldest_pending_approval_seconds": _age(pending.oldest_at, now),
+        "model_tokens": tokens,
+        "model_cost_usd": {spender: float(used.cost_usd) for spender, used in spent.items()},
+        "commit_duration_seconds": storage.pool.commits,
+        "webhook_first_attempt_seconds": outbox.first_attempts,
+        "span_exports": dict(storage.instance.span_exports),
+    }
+
+
+def _age(since: datetime | None, now: datetime) -> float:
+    return 0.0 if since is None else (now - since).total_seconds()
