@@ -4,7 +4,7 @@ Either is read and sent in chunks, each bounded in bytes. What fits one chunk is
 is a stream.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -190,33 +190,26 @@ async def send_page(
     all_headers = {**headers(), "Content-Type": JSON_TYPE}
     if reader.is_over:
         return web.Response(body=opening + items + closing, headers=all_headers)
-    with request[PLACE].more(LIST_UNITS):
-        response = web.StreamResponse(headers=all_headers)
-        with aborting(request):
-            await response.prepare(request)
-            if request.method == "HEAD":
-                return response
-            await response.write(opening)
-            await write_in_pieces(response, items)
-            items = b""  # a slow reader would keep it in memory to the end
-            while not reader.is_over:
-                await _write_next(response, request, reader)
-            await response.write(closing)
-            await response.write_eof()
-    return response
+
+    async def pieces() -> AsyncIterator[bytes]:
+        nonlocal items
+        yield opening
+        yield items
+        while not reader.is_over:
+            items = b""  # it was written
+            items = await _read(request, reader)
+            if items:
+                yield b","
+                yield items
+        yield closing
+
+    return await send_pieces(request, all_headers, pieces())
 
 
 async def _read(request: web.Request, reader: PageReader[Item]) -> bytes:
     """Read the next chunk when it is the turn of the caller's organization."""
     async with request.app[ROOM].reading(request[CALLER].accountable):
         return await reader.read()
-
-
-async def _write_next(response: web.StreamResponse, request: web.Request, reader: PageReader[Item]) -> None:
-    """Write the next chunk. While a slow reader takes it, it is all that the reader holds."""
-    if items := await _read(request, reader):
-        await response.write(b",")
-        await write_in_pieces(response, items)
 
 
 async def write_in_pieces(response: web.StreamResponse, items: bytes) -> None:
@@ -238,18 +231,13 @@ def aborting(request: web.Request) -> Iterator[None]:
             request.transport.abort()
 
 
-async def send_file(
-    request: web.Request,
-    size: int,
-    headers: Mapping[str, str],
-    read: Callable[[int], Awaitable[bytes | None]],
+async def send_pieces(
+    request: web.Request, headers: Mapping[str, str], pieces: AsyncIterator[bytes], size: int | None = None
 ) -> web.StreamResponse:
-    """Send a file of `size` bytes, of which `read` returns the pieces by position, None after the last one.
+    """Send what is too long for one piece, of `size` bytes if that is known.
 
-    Raise Unavailable if too many lists and files are being sent already. Abort the connection if a piece is
-    missing because the file has been deleted.
+    Raise Unavailable if too many lists and files are being sent already. Abort the connection on an error.
     """
-    caller = request[CALLER]
     with request[PLACE].more(LIST_UNITS):
         response = web.StreamResponse(headers=headers)
         response.content_length = size
@@ -257,14 +245,8 @@ async def send_file(
             await response.prepare(request)
             if request.method == "HEAD":
                 return response
-            sent, position = 0, 0
-            while sent < size:
-                async with request.app[ROOM].reading(caller.accountable):
-                    piece = await read(position)
-                if piece is None:
-                    raise FileNotFoundError("the file was deleted while it was sent")
+            async for piece in pieces:
                 await write_in_pieces(response, piece)
-                sent, position = sent + len(piece), position + 1
             await response.write_eof()
     return response
 

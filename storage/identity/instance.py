@@ -10,7 +10,7 @@ from datetime import datetime
 
 from storage.encryption import NO_ENCRYPTION, OPERATOR_TOKEN, TOKEN_SECRET, SecretCipher
 from storage.errors import DatabaseRefused
-from storage.events.model import BY_OPERATOR, INSTANCE
+from storage.events.audit_log import record_act
 from storage.postgres.pool import Connection, Pool
 
 SECRET_BYTES = 48
@@ -30,16 +30,9 @@ SET_EXPORTED = "UPDATE instance SET spans_exported_until = greatest(spans_export
 
 # The first pause counts until it ends. The reason stays, for the entry of the end.
 SET_PAUSED = """
-WITH changed AS (
-    UPDATE instance SET paused_at = CASE WHEN $2 <> '' THEN $1::timestamptz END,
-                        paused_because = coalesce(nullif($2, ''), paused_because)
-    WHERE (paused_at IS NULL) = ($2 <> '') RETURNING *
-)
-INSERT INTO event (at, type, organization_id, actor, data)
-SELECT $1, 'audit', $3, $4, json_build_object(
-    'resource', 'instance', 'because', paused_because,
-    'action', CASE WHEN paused_at IS NULL THEN 'unpaused' ELSE 'paused' END)
-FROM changed
+UPDATE instance SET paused_at = CASE WHEN $2 <> '' THEN $1::timestamptz END,
+                    paused_because = coalesce(nullif($2, ''), paused_because)
+WHERE (paused_at IS NULL) = ($2 <> '') RETURNING paused_because
 """
 
 # A lock on the row is no fault: then the probe does without the update.
@@ -86,7 +79,10 @@ class Instance:
 
     async def set_paused(self, now: datetime, because: str) -> None:
         """Let nothing start and nothing be sent. `because` completes a sentence; "" ends the pause."""
-        await self._pool.execute(SET_PAUSED, now, because, INSTANCE, BY_OPERATOR)
+        async with self._pool.transaction() as connection:
+            reason = await connection.fetchval(SET_PAUSED, now, because)
+            if reason is not None:
+                await record_act(connection, "paused" if because else "unpaused", now, because=reason)
 
     async def probe_write(self) -> None:
         """Commit a write that changes nothing. Raise a StorageError if the database takes no writes."""

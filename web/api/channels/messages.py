@@ -1,7 +1,7 @@
 """Messages between agents and their contacts, with their files. An inbound one also notifies its agent."""
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -22,6 +22,7 @@ from storage.channels.addresses import (
 )
 from storage.channels.contacts import Contact, Contacts, contact_with
 from storage.channels.messages import (
+    CHUNK_BYTES,
     Attachment,
     Channel,
     Direction,
@@ -39,7 +40,7 @@ from storage.organization_limits import attachment_bytes
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import delete_owned, load_of_agent, load_owned, require_agent, require_of_agent
 from web.access.references import organization_for_new, require_same_owner
-from web.app_keys import CLOCK, SETTINGS, STORAGE
+from web.app_keys import CLOCK, ROOM, SETTINGS, STORAGE
 from web.errors import (
     Invalid,
     TooLarge,
@@ -51,7 +52,7 @@ from web.errors import (
 from web.fields import Boolean, Choice, Line, ListOf, ObjectOf, Text, Url, Uuid
 from web.idempotency import read_body_once, receipt_of
 from web.json import Serializer, to_json
-from web.paging import CreatedPageQuery, answer_owned, period, send_file
+from web.paging import CreatedPageQuery, answer_owned, period, send_pieces
 from web.request.files import BINARY, Files, stored_type
 from web.request.parsing import Body, read_body, read_query, room_for_files
 from web.routes import Routes
@@ -472,10 +473,15 @@ async def download_attachment(request: web.Request, caller: Caller) -> web.Strea
     attachments = request.app[STORAGE].attachments
     attachment = await load_of_agent(request, caller, attachments.get)
 
-    async def read(position: int) -> bytes | None:
-        return await attachments.get_chunk(attachment.id, position)
+    async def pieces() -> AsyncIterator[bytes]:
+        for position, _ in enumerate(range(0, attachment.size, CHUNK_BYTES)):
+            async with request.app[ROOM].reading(caller.accountable):
+                piece = await attachments.get_chunk(attachment.id, position)
+            if piece is None:
+                raise FileNotFoundError("the file was deleted while it was sent")
+            yield piece
 
-    return await send_file(request, attachment.size, headers_of(attachment), read)
+    return await send_pieces(request, headers_of(attachment), pieces(), attachment.size)
 
 
 def headers_of(attachment: StoredAttachment) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The audit log: who did what, when and from where, as a list and as an export that can be verified."""
 
+from collections.abc import AsyncIterator
 from datetime import datetime
 from functools import partial
 from typing import Any, TypedDict
@@ -13,10 +14,9 @@ from web.api.events.schemas import ActorResponse, actor_of
 from web.app_keys import CLOCK, ROOM, STORAGE
 from web.fields import Line, Uuid
 from web.json import Serializer
-from web.paging import CreatedPageQuery, aborting, answer_owned, period, write_in_pieces
+from web.paging import CreatedPageQuery, answer_owned, period, send_pieces
 from web.request.client_address import address_of
 from web.request.parsing import read_query
-from web.request_room import LIST_UNITS, PLACE
 from web.routes import Routes
 
 JSON_LINES = "text/plain"  # which clients generated from the API document can read
@@ -97,18 +97,11 @@ async def export_audit_log(request: web.Request, caller: Caller) -> web.StreamRe
     """
     organization_id = requested_organization(request, caller)
     caller.require_admin(organization_id)
-    log = request.app[STORAGE].audit_log
-    with request[PLACE].more(LIST_UNITS):
-        response = web.StreamResponse(headers={"Content-Type": f"{JSON_LINES}; charset=utf-8"})
-        if request.method == "HEAD":
-            return response
-        await log.record_export(
-            organization_id, request.app[CLOCK].now(), caller.identity, address_of(request)
-        )
-        with aborting(request):
-            await response.prepare(request)
-            reading = partial(request.app[ROOM].reading, caller.accountable)
-            async for piece in log.export(organization_id, reading):
-                await write_in_pieces(response, piece)
-            await response.write_eof()
-    return response
+    log, clock, room = request.app[STORAGE].audit_log, request.app[CLOCK], request.app[ROOM]
+
+    async def pieces() -> AsyncIterator[bytes]:
+        await log.record_export(organization_id, clock.now(), caller.identity, address_of(request))
+        async for piece in log.export(organization_id, partial(room.reading, caller.accountable)):
+            yield piece
+
+    return await send_pieces(request, {"Content-Type": f"{JSON_LINES}; charset=utf-8"}, pieces())
