@@ -14,12 +14,12 @@ import subprocess
 import tempfile
 import time
 import zlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 import structlog
@@ -37,10 +37,8 @@ from supervisors.policy.explanations import when
 HEADER = "-- hostsvc "
 KEPT = 3  # automatic backups
 CHUNK_BYTES = 1 << 20
-PIPE_BYTES, REST_SECONDS = (
-    4096,
-    0.0002,
-)  # after each so many bytes of pg_dump; without, requests wait twice as long
+PIPE_BYTES = 4096
+REST_SECONDS = 0.0002  # after each so many bytes of pg_dump; without, requests wait twice as long
 DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)
 # Whoever restores it owns it. Stronger compression takes several times as long.
 DUMP = ("--no-owner", "--no-privileges", "--compress=gzip:1")
@@ -72,36 +70,22 @@ async def back_up(url: str, file: Path, now: datetime) -> Header:
 
 
 def _dump(url: str, file: Path, header: Header, server: int) -> None:
-    program, environment = _program("pg_dump", url, server)
+    """Take the output of pg_dump in small pieces, with rests in which the server has time for requests."""
     descriptor, unfinished = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with open(descriptor, "wb") as output:
             output.write(gzip.compress(HEADER.encode() + orjson.dumps(asdict(header)) + b"\n"))
+            pipe = {"stdout": subprocess.PIPE, "bufsize": 0, "pipesize": PIPE_BYTES}
+            with _running("pg_dump", DUMP, url, server, **pipe) as program:
+                while piece := program.stdout.read(PIPE_BYTES):
+                    output.write(piece)
+                    time.sleep(REST_SECONDS)
             output.flush()
-            command = ["nice", "-n", "19", *program, *DUMP]  # the service comes first
-            _copy_output(command, environment, output)
             os.fsync(output.fileno())
         os.replace(unfinished, file)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(unfinished)
-
-
-def _copy_output(command: list[str], environment: Mapping[str, str], output: BinaryIO) -> None:
-    """Take a program's output in small pieces, with rests in which the server has time for requests."""
-    with (
-        tempfile.TemporaryFile() as problem,
-        subprocess.Popen(  # noqa: S603
-            command, bufsize=0, stdout=subprocess.PIPE, stderr=problem, env=environment, pipesize=PIPE_BYTES
-        ) as program,
-    ):
-        written: Any = program.stdout
-        while piece := written.read(PIPE_BYTES):
-            output.write(piece)
-            time.sleep(REST_SECONDS)
-        code = program.wait()
-        problem.seek(0)
-        _require_success(code, problem.read())
 
 
 def read_header(file: Path) -> Header:
@@ -141,16 +125,27 @@ async def restore(url: str, file: Path, now: datetime) -> Header:
 
 def _load(url: str, file: Path, ending: bytes, server: int) -> None:
     """Give psql the backup, and then the ending, which commits: without it nothing was restored."""
-    program, environment = _program("psql", url, server)
-    options: Any = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment}
-    with gzip.open(file) as dump, subprocess.Popen([*program, *LOAD], **options) as psql:  # noqa: S603
-        stdin: Any = psql.stdin
-        with suppress(BrokenPipeError):  # it has failed, and says why
-            stdin.write(b"BEGIN;\n" + NOT_PORTABLE.sub(b"", dump.read(CHUNK_BYTES)))  # with the whole schema
-            shutil.copyfileobj(dump, stdin, CHUNK_BYTES)
-            stdin.write(ending)
-        _, problem = psql.communicate()
-    _require_success(psql.returncode, problem)
+    psql = _running("psql", LOAD, url, server, stdin=subprocess.PIPE)
+    # If psql has failed, it says why.
+    with gzip.open(file) as dump, psql as program, suppress(BrokenPipeError), program.stdin as stdin:
+        stdin.write(b"BEGIN;\n" + NOT_PORTABLE.sub(b"", dump.read(CHUNK_BYTES)))  # with the whole schema
+        shutil.copyfileobj(dump, stdin, CHUNK_BYTES)
+        stdin.write(ending)
+
+
+@contextmanager
+def _running(name: str, options: Sequence[str], url: str, server: int, **pipes: Any) -> Iterator[Any]:
+    """Run a program of PostgreSQL, after the service. Raise DatabaseRefused in its words if it fails."""
+    program, environment = _program(name, url, server)
+    command = ["nice", "-n", "19", *program, *options]
+    with (
+        tempfile.TemporaryFile() as problem,
+        subprocess.Popen(command, stderr=problem, env=environment, **pipes) as process,  # noqa: S603
+    ):
+        yield process
+        if code := process.wait():
+            problem.seek(0)
+            raise DatabaseRefused(problem.read().decode(errors="replace") or f"exit code {code}")
 
 
 def _program(name: str, url: str, server: int) -> tuple[list[str], Mapping[str, str]]:
@@ -164,11 +159,6 @@ def _program(name: str, url: str, server: int) -> tuple[list[str], Mapping[str, 
     parts = parse_dsn(url)
     password = {"PGPASSWORD": parts.pop("password")} if "password" in parts else {}
     return [str(path), f"--dbname={make_dsn(**parts)}"], os.environ | password
-
-
-def _require_success(code: int, problem: bytes) -> None:
-    if code:
-        raise DatabaseRefused(problem.decode(errors="replace") or f"exit code {code}")
 
 
 async def migrate_safely(database: DatabaseChoice, url: str, now: datetime) -> list[str]:

@@ -12,7 +12,6 @@ from yarl import URL
 
 from hostsvc.outbound.bounded_http import bounded_session
 from hostsvc.outbound.connection import MAX_BYTES, Connection
-from hostsvc.outbound.guarded_http import retry_after
 from supervisors.clock import Clock
 from supervisors.maintenance.span_exporter import Post
 from supervisors.outbound import OutboundAnswer
@@ -74,9 +73,7 @@ async def open_otlp_receiver(settings: OtlpSettings, clock: Clock) -> AsyncItera
             content = await asyncio.to_thread(gzip.compress, body, 1) if is_compressed else body
             to = Connection(session, url, url.host or "", seconds)
             with to.translated():
-                async with asyncio.timeout(seconds), await to.request("POST", headers, content) as response:
-                    answer = b"".join([piece async for piece in to.read(response)])
-            pause = retry_after(response.headers.get("Retry-After", ""), clock.now())
-            return OutboundAnswer(response.status, "", answer, pause)
+                async with asyncio.timeout(seconds):
+                    return await to.post(headers, content, clock)
 
         yield post

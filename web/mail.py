@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from email.message import EmailMessage
 from functools import partial
 from pathlib import Path
@@ -37,10 +37,8 @@ class Mail:
         """Send a code if the address has an account. That is looked up later, so nobody can measure it."""
 
         async def write() -> EmailMessage | None:
-            code, expires_at = make_code(), self.clock.now() + CODE_LIFETIME
-            code_hash, old_before = hash_secret(code), expires_at - CODE_INTERVAL
-            is_set = await self.accounts.set_reset_code(email, code_hash, expires_at, old_before)
-            return self._letter("reset", email=email, code=code) if is_set else None
+            code = await new_reset_code(self.accounts, email, self.clock.now(), CODE_INTERVAL)
+            return self._letter("reset", email=email, code=code) if code else None
 
         self.send_later(write)
 
@@ -60,6 +58,16 @@ class Mail:
             letter.add_header(*" ".join(line.format(**values).split()).split(": ", 1))
         letter.set_content(body.format(**values))
         return letter
+
+
+async def new_reset_code(
+    accounts: Accounts, email: str, now: datetime, interval: timedelta | None = None
+) -> str:
+    """Return a new code for the password of this account; "" if there is none, or an old code is younger."""
+    code, expires_at = make_code(), now + CODE_LIFETIME
+    old_before = expires_at - interval if interval else None
+    is_set = await accounts.set_reset_code(email, hash_secret(code), expires_at, old_before)
+    return code if is_set else ""
 
 
 MAIL: web.AppKey[Mail | None] = web.AppKey("mail")  # None: the service sends no e-mail

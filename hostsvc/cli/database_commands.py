@@ -1,6 +1,5 @@
 """Commands that work on the database, whether or not the service runs: upkeep, accounts and organizations."""
 
-from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
@@ -32,13 +31,11 @@ from storage.retention import Retention
 from storage.toolbox import Adapters
 from supervisors.clock import SystemClock
 from supervisors.maintenance.retention_cleaner import RetentionCleaner
-from web.credentials.formats import hash_secret, make_code
 from web.fields import parse_uuid
+from web.mail import new_reset_code
 
 PENDING = 1
 INCOMPLETE = 1
-
-RESET_CODE_LIFETIME = timedelta(hours=1)
 
 
 @click.command("migrate")
@@ -156,12 +153,11 @@ async def reset_password_command(config: Config, *, email: str) -> None:
 
     EMAIL is the address that the user signed up with. The code is valid for an hour, for one use.
     """
-    code = make_code()
     async with open_current_database(config) as pool:
-        expires_at = SystemClock().now() + RESET_CODE_LIFETIME
         accounts = Accounts(pool, TokenHolders(pool))
-        if not await accounts.set_reset_code(email.strip(), hash_secret(code), expires_at):
-            raise NotFound(f"there is no user with the e-mail address {email}")
+        code = await new_reset_code(accounts, email.strip(), SystemClock().now())
+    if not code:
+        raise NotFound(f"there is no user with the e-mail address {email}")
     click.echo(code)
 
 

@@ -1,15 +1,19 @@
 """One address that may be called: requests to it, and why they fail."""
 
 import os
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 
 import aiohttp
 from yarl import URL
 
 from hostsvc.outbound.bounded_http import AnswerTooLarge, read_answer
-from supervisors.outbound import AddressRefused, NoAnswer, NotConnected
+from supervisors.clock import Clock
+from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, OutboundAnswer
 from web.request.chunks import OF_CALLERS
 
 MAX_BYTES = 1 << 20  # of a response body
@@ -32,6 +36,13 @@ class Connection:
             return await self.session.request(
                 method, self.url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=self
             )
+
+    async def post(self, headers: Mapping[str, str], body: bytes, clock: Clock) -> OutboundAnswer:
+        """Send a POST and return the whole answer, of any status. Raise OutboundError."""
+        async with await self.request("POST", headers, body) as response:
+            answer = b"".join([piece async for piece in self.read(response)])
+            pause = _retry_after(response.headers.get("Retry-After", ""), clock.now())
+            return OutboundAnswer(response.status, content_type(response), answer, pause)
 
     async def read(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         """Yield the body of a response, of MAX_BYTES at most. Raise OutboundError."""
@@ -81,3 +92,15 @@ def content_type(response: aiohttp.ClientResponse) -> str:
         return "application/octet-stream"
     # Not `response.content_type`: aiohttp parses the parameters, in up to half a second.
     return response.headers.get("Content-Type") or "application/octet-stream"
+
+
+def _retry_after(value: str, now: datetime) -> timedelta | None:
+    """Parse seconds or an HTTP date. Return None for anything else."""
+    if re.fullmatch(r"[0-9]{1,9}", value):
+        return timedelta(seconds=int(value))
+    try:
+        then = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    then = then if then.tzinfo else then.replace(tzinfo=UTC)
+    return max(timedelta(), then - now)

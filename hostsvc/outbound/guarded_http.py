@@ -5,14 +5,12 @@ call is lost on a connection that the server is about to close.
 """
 
 import asyncio
-import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +24,7 @@ from yarl import URL
 
 from hostsvc.outbound.addresses import is_ambiguous_address, parse_address, special_kind
 from hostsvc.outbound.bounded_http import bounded_session
-from hostsvc.outbound.connection import MAX_BYTES, Connection, content_type
+from hostsvc.outbound.connection import MAX_BYTES, Connection
 from supervisors.clock import Clock
 from supervisors.fair_slots import FairSlots
 from supervisors.outbound import (
@@ -72,13 +70,7 @@ class GuardedHttp:
                 **call.headers,
                 **signed_headers((call.secret, *call.old_secrets), call.id, call.body, now),
             }
-            async with await connection.request("POST", headers, call.body) as response:
-                return OutboundAnswer(
-                    status=response.status,
-                    content_type=content_type(response),
-                    body=b"".join([piece async for piece in connection.read(response)]),
-                    retry_after=retry_after(response.headers.get("Retry-After", ""), self._clock.now()),
-                )
+            return await connection.post(headers, call.body, self._clock)
 
     async def ask_mcp(self, request: McpRequest) -> dict[str, Any]:
         """Send a request to an MCP server and return its result. Raise OutboundError."""
@@ -236,18 +228,6 @@ def _refuse_address(host: str) -> None:
         kind = "loopback"
     if kind is not None:
         raise AddressRefused(f"The address {host} is {kind}; {ONLY_PUBLIC}.")
-
-
-def retry_after(value: str, now: datetime) -> timedelta | None:
-    """Parse seconds or an HTTP date. Return None for anything else."""
-    if re.fullmatch(r"[0-9]{1,9}", value):
-        return timedelta(seconds=int(value))
-    try:
-        then = parsedate_to_datetime(value)
-    except (ValueError, OverflowError):
-        return None
-    then = then if then.tzinfo else then.replace(tzinfo=UTC)
-    return max(timedelta(), then - now)
 
 
 def signed_headers(secrets: Iterable[str], message_id: str, body: bytes, now: datetime) -> Mapping[str, str]:
