@@ -59,7 +59,7 @@ def _adopt(config: Config, service: Service) -> None:
     parts, providers = service.parts, service.parts.execution.providers
     set_level(config.log)
     adopt_limits(service.app, config.limits)
-    parts.storage.limits.adopt(config.limits.of_storage())
+    parts.storage.limits.adopt(config.limits)
     parts.registry.max_runs_per_organization = config.limits.concurrent_runs
     for name in providers.keys() & config.model_keys.keys():
         providers[name].use_key(config.model_keys[name])

@@ -393,9 +393,7 @@ async def _open_storage(opening: Opening, membership: Membership, signals: Signa
         sleep=clock.sleep,
         cipher=cipher,
         spans_per_trace=config.limits.spans_per_trace,
-        limits=OrganizationLimits(
-            pool, config.limits.of_storage(), clock.monotonic, lambda: membership.count
-        ),
+        limits=OrganizationLimits(pool, config.limits, clock.monotonic, lambda: membership.count),
         node_count=lambda: membership.count,
     )
     return storage, await encryption_notice(cipher, pool)

@@ -5,6 +5,7 @@ organization in turn if there is no other index; rows of deleted agents are foun
 """
 
 from datetime import datetime, timedelta
+from functools import partial
 
 from storage.postgres.pool import Pool
 from storage.postgres.statement import delete_rows
@@ -220,22 +221,27 @@ UPDATE agent SET emptied_at = $1 WHERE deleted_at IS NOT NULL AND deleted_at < $
 
 
 class Retention:
-    """Deletes expired rows. Each method deletes up to `limit` rows and returns their number, 0 when done."""
+    """Deletes expired rows. Each method takes a moment and a `limit`.
+
+    It deletes up to `limit` rows and returns their number, 0 when done.
+    """
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-
-    async def delete_notifications(self, until: datetime, limit: int) -> int:
-        """Delete notifications cleared before `until`."""
-        return await delete_rows(self._pool, DELETE_NOTIFICATIONS, until, limit)
+        delete = partial(delete_rows, pool)  # what is from before a moment, or ended before it
+        self.delete_notifications = partial(delete, DELETE_NOTIFICATIONS)  # that were cleared
+        self.delete_turns = partial(delete, DELETE_TURNS)  # of transcripts, that are carried no longer
+        self.delete_usage = partial(delete, DELETE_USAGE)
+        self.delete_webhooks = partial(delete, DELETE_WEBHOOKS)  # deliveries that arrived or were given up
+        self.delete_parked_calls = partial(delete, DELETE_PARKED_CALLS)
+        self.delete_documents = partial(delete, DELETE_DOCUMENTS)  # that agents deleted, with their versions
+        self.delete_events = partial(delete, DELETE_EVENTS)  # from the beginning of the log
+        self.delete_audit_entries = partial(delete, DELETE_AUDIT)  # but the last one of each organization
+        self.delete_spending = partial(delete, DELETE_SPENDING)  # of the days before
 
     async def delete_traces(self, until: datetime, limit: int) -> int:
         """Delete traces started before `until`, with their spans and runs, unless the run is still active."""
         return await self._delete_traces(LIST_TRACES, until, limit)
-
-    async def delete_turns(self, until: datetime, limit: int) -> int:
-        """Delete turns of transcripts from before `until` that are carried no longer."""
-        return await delete_rows(self._pool, DELETE_TURNS, until, limit)
 
     async def delete_content(self, now: datetime, limit: int, *, days: int) -> int:
         """Remove the content of spans that is too old by its template, or by `days`; keep the spans.
@@ -260,34 +266,6 @@ class Retention:
         of traces.
         """
         return await delete_rows(self._pool, DELETE_SHARED_CONTENT, now, days, days_of_traces, limit)
-
-    async def delete_usage(self, until: datetime, limit: int) -> int:
-        """Delete usage records from before `until`."""
-        return await delete_rows(self._pool, DELETE_USAGE, until, limit)
-
-    async def delete_webhooks(self, until: datetime, limit: int) -> int:
-        """Delete webhook deliveries that were delivered or given up before `until`."""
-        return await delete_rows(self._pool, DELETE_WEBHOOKS, until, limit)
-
-    async def delete_parked_calls(self, until: datetime, limit: int) -> int:
-        """Delete parked calls that ended before `until`."""
-        return await delete_rows(self._pool, DELETE_PARKED_CALLS, until, limit)
-
-    async def delete_documents(self, until: datetime, limit: int) -> int:
-        """Delete documents that agents deleted before `until`, with their versions."""
-        return await delete_rows(self._pool, DELETE_DOCUMENTS, until, limit)
-
-    async def delete_events(self, until: datetime, limit: int) -> int:
-        """Delete events from before `until`, from the beginning of the log."""
-        return await delete_rows(self._pool, DELETE_EVENTS, until, limit)
-
-    async def delete_audit_entries(self, until: datetime, limit: int) -> int:
-        """Delete entries of the audit log from before `until`, but the last one of each organization."""
-        return await delete_rows(self._pool, DELETE_AUDIT, until, limit)
-
-    async def delete_spending(self, until: datetime, limit: int) -> int:
-        """Delete the spending of the days before the day of `until`."""
-        return await delete_rows(self._pool, DELETE_SPENDING, until, limit)
 
     async def delete_leftovers(self, now: datetime, limit: int) -> int:
         """Delete queues, runs, transcripts and channels of deleted agents.

@@ -15,7 +15,7 @@ SPAN_BODY_BYTES = 8 * 1_048_576  # a request may hold many spans, and a span a s
 
 
 @dataclass(frozen=True, slots=True)
-class LimitSettings:
+class LimitSettings(StorageLimits):
     """The most that a client or an organization may send, store or ask for.
 
     Sizes are in bytes. 0 stands for no limit where the configuration file says so.
@@ -53,12 +53,6 @@ class LimitSettings:
             require_between(name, getattr(self, name), 0, 10**9)
         require_between("webhooks", self.webhooks, 1, 1000)
         require_between("document_bytes", self.document_bytes, 0, 2**60)
-
-    def of_storage(self) -> StorageLimits:
-        """Return the limits on what each organization may store."""
-        return StorageLimits(
-            self.agents, self.waiting_notifications, self.document_bytes, self.secrets, self.webhooks
-        )
 
 
 @dataclass(slots=True)  # not frozen: the limits are replaced when the configuration is read again
