@@ -19,7 +19,7 @@ from storage.encryption import parse_key
 from storage.postgres.pool import DatabaseSettings
 from supervisors.llm.inbox_model import PROVIDER
 from supervisors.maintenance.retention_cleaner import RetentionSettings
-from supervisors.settings import RunSettings, SupervisorSettings, TracingSettings, require_between
+from supervisors.settings import Bounded, RunSettings, SupervisorSettings, TracingSettings, between
 from web.settings import MIN_SECRET_BYTES, LimitSettings
 
 POOL_DEFAULTS = DatabaseSettings(url="postgresql://")
@@ -47,25 +47,23 @@ class ConfigError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSettings:
+class ServerSettings(Bounded):
     """The address to listen on and the one that clients use; port 0 selects any free port.
 
     `max_connections` is lowered to what the limit of open files allows.
     """
 
     host: str = "127.0.0.1"
-    port: int = 8080
+    port: int = between(8080, 0, 65_535)
     base_url: str = ""
-    drain_seconds: float = 10.0
-    max_connections: int = 10_000
+    drain_seconds: float = between(10.0, 0, 3600)
+    max_connections: int = between(10_000, MIN_CONNECTIONS, 65_536)
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.host.strip():
             raise ValueError("host must be an address or a host name, got a blank")
-        require_between("port", self.port, 0, 65_535)
-        require_between("drain_seconds", self.drain_seconds, 0, 3600)
-        require_between("max_connections", self.max_connections, MIN_CONNECTIONS, 65_536)
+        Bounded.__post_init__(self)
         if self.base_url and (self.base_url.endswith("/") or not is_base_url(self.base_url)):
             raise ValueError(
                 f"base_url must be http(s)://host[:port][/path] without a final slash, got {self.base_url!r}"
@@ -73,7 +71,7 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSettings:
+class NodeSettings(Bounded):
     """The name of this node (blank: that of its host), what it does, and how many workers share that.
 
     Each worker is a node of its own.
@@ -81,14 +79,14 @@ class NodeSettings:
 
     name: str = ""
     roles: tuple[str, ...] = ROLES
-    workers: int = 1
+    workers: int = between(1, 1, MAX_WORKERS)
 
     def __post_init__(self) -> None:
         if not self.name.isprintable() or len(self.name) > MAX_NAME_CHARACTERS:
             raise ValueError(f"name must have at most {MAX_NAME_CHARACTERS} visible characters")
         if not self.roles or not set(self.roles) <= set(ROLES):
             raise ValueError(f"roles must be one or more of {', '.join(ROLES)}, got {list(self.roles)}")
-        require_between("workers", self.workers, 1, MAX_WORKERS)
+        Bounded.__post_init__(self)
 
     @property
     def name_or_host(self) -> str:
@@ -111,21 +109,19 @@ class ClusterSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class DatabaseChoice:
+class DatabaseChoice(Bounded):
     """The PostgreSQL to use: the server at `url`, or (if blank) an embedded one that stores in `data_dir`."""
 
     url: str = field(default="", repr=False)
     data_dir: Path = Path("data")
-    pool_size: int = POOL_DEFAULTS.pool_size
-    acquire_timeout_seconds: float = POOL_DEFAULTS.acquire_timeout_seconds
-    command_timeout_seconds: float = POOL_DEFAULTS.command_timeout_seconds
+    pool_size: int = between(POOL_DEFAULTS.pool_size, 1, 1000)
+    acquire_timeout_seconds: float = between(POOL_DEFAULTS.acquire_timeout_seconds, 0.1, 3600)
+    command_timeout_seconds: float = between(POOL_DEFAULTS.command_timeout_seconds, 0.1, 3600)
 
     def __post_init__(self) -> None:
         if self.url and not _is_database_url(self.url):
             raise ValueError("url must be postgresql://user:password@host:port/name or blank")
-        require_between("pool_size", self.pool_size, 1, 1000)
-        require_between("acquire_timeout_seconds", self.acquire_timeout_seconds, 0.1, 3600)
-        require_between("command_timeout_seconds", self.command_timeout_seconds, 0.1, 3600)
+        Bounded.__post_init__(self)
 
     @property
     def name(self) -> str:
@@ -143,20 +139,20 @@ class DatabaseChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class AccountSettings:
+class AccountSettings(Bounded):
     """The sign-up policy, the secret that signs user tokens (blank: one stored in the database), and the keys
     under which secrets are stored (none: in clear).
     """
 
     signup: Literal["open", "closed"] = "open"
     token_secret: str = field(default="", repr=False)
-    token_days: int = 30
+    token_days: int = between(30, 1, 3650)
     encryption_keys: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if self.token_secret and len(self.token_secret.encode()) < MIN_SECRET_BYTES:
             raise ValueError(f"token_secret must have at least {MIN_SECRET_BYTES} bytes or be blank")
-        require_between("token_days", self.token_days, 1, 3650)
+        Bounded.__post_init__(self)
         for number, key in enumerate(self.encryption_keys, 1):
             _require_encryption_key(number, key)
 

@@ -1,7 +1,7 @@
 """The settings of supervisors and runs."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, cast
 
 from storage.model import Source
 
@@ -10,6 +10,7 @@ CONVERSATIONAL = frozenset(
 )
 
 YEAR_SECONDS = 365 * 86_400  # the longest duration, so that no timer or timestamp can overflow
+BOUNDS = "bounds"
 MAX_CONTEXT_TOKENS = 100_000  # selecting and answering more would hold up the event loop
 
 
@@ -19,22 +20,32 @@ def require_between(name: str, value: float, minimum: float, maximum: float) -> 
         raise ValueError(f"{name} must be between {minimum} and {maximum}, got {value}")
 
 
+def between(default: float, minimum: float, maximum: float) -> Any:
+    """Return a field of `Bounded` with this default and these bounds."""
+    return field(default=default, metadata={BOUNDS: (minimum, maximum)})
+
+
+class Bounded:
+    """Settings whose numbers are between bounds. A ValueError names the first that is not."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for each in fields(cast(Any, self)):
+            if bounds := each.metadata.get(BOUNDS):
+                require_between(each.name, getattr(self, each.name), *bounds)
+
+
 @dataclass(frozen=True, slots=True)
-class SupervisorSettings:
+class SupervisorSettings(Bounded):
     """The settings of supervisors: debounce, due scan, idle time and mailbox."""
 
     conversational_sources: frozenset[Source] = CONVERSATIONAL
-    debounce_cap_seconds: int = 300
-    scan_interval_seconds: float = 5.0
-    idle_seconds: float = 60.0
-    mailbox_limit: int = 256
-
-    def __post_init__(self) -> None:
-        require_between("debounce_cap_seconds", self.debounce_cap_seconds, 0, YEAR_SECONDS)
-        # Two scans fit into the timer queue's horizon: the scans set the timers for what lies beyond it.
-        require_between("scan_interval_seconds", self.scan_interval_seconds, 0.1, 60)
-        require_between("idle_seconds", self.idle_seconds, 0, YEAR_SECONDS)
-        require_between("mailbox_limit", self.mailbox_limit, 1, 1_000_000)
+    debounce_cap_seconds: int = between(300, 0, YEAR_SECONDS)
+    # Two scans fit into the timer queue's horizon: the scans set the timers for what lies beyond it.
+    scan_interval_seconds: float = between(5.0, 0.1, 60)
+    idle_seconds: float = between(60.0, 0, YEAR_SECONDS)
+    mailbox_limit: int = between(256, 1, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +57,20 @@ class TracingSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class RunSettings:
+class RunSettings(Bounded):
     """The settings of runs: how many at once, how long each may take, how one is stopped."""
 
-    max_concurrent: int = 100
-    max_seconds: float = 3600.0
-    max_turns: int = 50
-    stop_grace_seconds: float = 5.0
-    min_interval_seconds: float = 1.0
+    max_concurrent: int = between(100, 1, 1_000_000)
+    max_seconds: float = between(3600.0, 0.1, YEAR_SECONDS)
+    max_turns: int = between(50, 1, 2**31 - 1)
+    stop_grace_seconds: float = between(5.0, 0, 3600)
+    min_interval_seconds: float = between(1.0, 0.01, 3600)
     default_provider: str = "builtin"
-    context_tokens: int = 4000
-    transcript_tokens: int = 16_000
+    context_tokens: int = between(4000, 500, MAX_CONTEXT_TOKENS)
+    transcript_tokens: int = between(16_000, 1000, 1_000_000)
 
     def __post_init__(self) -> None:
-        require_between("max_concurrent", self.max_concurrent, 1, 1_000_000)
-        require_between("max_seconds", self.max_seconds, 0.1, YEAR_SECONDS)
-        require_between("max_turns", self.max_turns, 1, 2**31 - 1)
-        require_between("stop_grace_seconds", self.stop_grace_seconds, 0, 3600)
-        require_between("min_interval_seconds", self.min_interval_seconds, 0.01, 3600)
-        require_between("context_tokens", self.context_tokens, 500, MAX_CONTEXT_TOKENS)
-        require_between("transcript_tokens", self.transcript_tokens, 1000, 1_000_000)
+        Bounded.__post_init__(self)
         if not self.default_provider.strip() or "/" in self.default_provider:
             raise ValueError(
                 f"default_provider must be the name of a model provider, got {self.default_provider!r}"

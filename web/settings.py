@@ -6,7 +6,7 @@ from ipaddress import IPv4Network, IPv6Network
 
 from storage.history.spans import MAX_SPANS_PER_TRACE
 from storage.organization_limits import StorageLimits
-from supervisors.settings import require_between
+from supervisors.settings import Bounded, between
 
 VERSION = version("hostsvc")  # of the service, as answers name it
 MIN_SECRET_BYTES = 32
@@ -15,44 +15,28 @@ SPAN_BODY_BYTES = 8 * 1_048_576  # a request may hold many spans, and a span a s
 
 
 @dataclass(frozen=True, slots=True)
-class LimitSettings(StorageLimits):
+class LimitSettings(StorageLimits, Bounded):
     """The most that a client or an organization may send, store or ask for.
 
     Sizes are in bytes. 0 stands for no limit where the configuration file says so.
     """
 
-    body_bytes: int = 1_048_576
-    attachment_bytes: int = 10 * 2**20
-    span_metadata_bytes: int = 1_048_576
-    signups_per_hour: int = 60
-    organizations_per_user: int = 100
-    event_streams_per_caller: int = 100
-    spans_per_trace: int = MAX_SPANS_PER_TRACE
-    tags_per_agent: int = 1000
-    requests_per_minute: int = 0
-    anonymous_requests_per_minute: int = 600
-    agents: int = 100_000
-    waiting_notifications: int = 1_000_000
-    document_bytes: int = 10 * 2**30
-    secrets: int = 1000
-    webhooks: int = 100
-    concurrent_runs: int = 0
-
-    def __post_init__(self) -> None:
-        require_between("body_bytes", self.body_bytes, 1024, 2**30)
-        require_between("attachment_bytes", self.attachment_bytes, 1, MAX_ATTACHMENT_BYTES)
-        require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
-        require_between("signups_per_hour", self.signups_per_hour, 0, 10_000)
-        require_between("organizations_per_user", self.organizations_per_user, 0, 1_000_000)
-        require_between("event_streams_per_caller", self.event_streams_per_caller, 1, 10_000)
-        require_between("spans_per_trace", self.spans_per_trace, 1, 10**7)
-        require_between("tags_per_agent", self.tags_per_agent, 1, 1000)
-        for name in ("requests_per_minute", "anonymous_requests_per_minute"):
-            require_between(name, getattr(self, name), 0, 10**6)
-        for name in ("agents", "waiting_notifications", "secrets", "concurrent_runs"):
-            require_between(name, getattr(self, name), 0, 10**9)
-        require_between("webhooks", self.webhooks, 1, 1000)
-        require_between("document_bytes", self.document_bytes, 0, 2**60)
+    body_bytes: int = between(1_048_576, 1024, 2**30)
+    attachment_bytes: int = between(10 * 2**20, 1, MAX_ATTACHMENT_BYTES)
+    span_metadata_bytes: int = between(1_048_576, 1024, SPAN_BODY_BYTES)
+    signups_per_hour: int = between(60, 0, 10_000)
+    organizations_per_user: int = between(100, 0, 1_000_000)
+    event_streams_per_caller: int = between(100, 1, 10_000)
+    spans_per_trace: int = between(MAX_SPANS_PER_TRACE, 1, 10**7)
+    tags_per_agent: int = between(1000, 1, 1000)
+    requests_per_minute: int = between(0, 0, 10**6)
+    anonymous_requests_per_minute: int = between(600, 0, 10**6)
+    agents: int = between(100_000, 0, 10**9)
+    waiting_notifications: int = between(1_000_000, 0, 10**9)
+    document_bytes: int = between(10 * 2**30, 0, 2**60)
+    secrets: int = between(1000, 0, 10**9)
+    webhooks: int = between(100, 1, 1000)
+    concurrent_runs: int = between(0, 0, 10**9)
 
 
 @dataclass(slots=True)  # not frozen: the limits are replaced when the configuration is read again

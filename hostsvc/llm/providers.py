@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from supervisors.llm.catalog import ModelCall
 from supervisors.llm.port import IMAGE_TYPES, PDF_TYPE
-from supervisors.settings import require_between
+from supervisors.settings import Bounded, between
 
 ANY_MODEL = "*"
 MAX_USD = 1_000_000
@@ -62,13 +62,13 @@ class ConfiguredPrices:
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderSettings:
+class ProviderSettings(Bounded):
     """The address of a model provider, how it is called, and the prices of its models by their names."""
 
     base_url: str
     api_key_env: str = ""
-    timeout_seconds: float = 600.0
-    max_retries: int = 2
+    timeout_seconds: float = between(600.0, 0.1, 86_400)
+    max_retries: int = between(2, 0, 10)
     stream: bool = False
     thinking_field: ThinkingField = "none"
     files: FileKinds = "none"
@@ -80,8 +80,7 @@ class ProviderSettings:
                 "base_url must be http(s)://host[:port][/path] without user, password and query, such as "
                 f"https://api.openai.com/v1, got {self.base_url!r}"
             )
-        require_between("timeout_seconds", self.timeout_seconds, 0.1, 86_400)
-        require_between("max_retries", self.max_retries, 0, 10)
+        Bounded.__post_init__(self)
 
 
 def is_base_url(text: str) -> bool:

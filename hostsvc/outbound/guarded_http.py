@@ -34,21 +34,18 @@ from supervisors.outbound import (
     OutboundAnswer,
     OutboundCall,
 )
-from supervisors.settings import require_between
+from supervisors.settings import Bounded, between
 
 MAX_CALLS = 400
 ONLY_PUBLIC = "outbound calls go to public addresses only"
 
 
 @dataclass(frozen=True, slots=True)
-class OutboundSettings:
+class OutboundSettings(Bounded):
     """The addresses that outbound calls may go to, and the time limit from lookup to last byte."""
 
     allow_private: bool = False
-    timeout_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        require_between("timeout_seconds", self.timeout_seconds, 0.1, 300)
+    timeout_seconds: float = between(30.0, 0.1, 300)
 
 
 class GuardedHttp:

@@ -9,7 +9,7 @@ import aiosmtplib
 import structlog
 
 from supervisors.clock import SystemClock
-from supervisors.settings import require_between
+from supervisors.settings import Bounded, between
 from supervisors.text import excerpt
 from web.mail import Write
 
@@ -19,20 +19,16 @@ MAX_WAITING = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class MailSettings:
+class MailSettings(Bounded):
     """The relay; without a `host` no e-mail is sent, and with one there is a `sender`, too."""
 
     host: str = ""
-    port: int = 587
+    port: int = between(587, 1, 65_535)
     security: Literal["starttls", "tls", "none"] = "starttls"
     user: str = ""
     password: str = field(default="", repr=False)
     sender: str = ""
-    timeout_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        require_between("port", self.port, 1, 65_535)
-        require_between("timeout_seconds", self.timeout_seconds, 0.1, 600)
+    timeout_seconds: float = between(30.0, 0.1, 600)
 
     def missing(self, base_url: str) -> list[str]:
         """Return which keys must be set besides, and why."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
-from supervisors.settings import YEAR_SECONDS, require_between
+from supervisors.settings import YEAR_SECONDS, Bounded, between, require_between
 
 # git would run the program that `<helper>::<address>` names.
 REMOTE_HELPER = re.compile(r"[A-Za-z0-9]+::")
@@ -41,7 +41,7 @@ class RunLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class HarnessSettings:
+class HarnessSettings(Bounded):
     """The built-in loop, or the agents' own code: a command in a git repository, started for each run.
 
     `repository` may contain a password. `user` is the operating-system user that runs the code; blank means
@@ -55,8 +55,8 @@ class HarnessSettings:
     containment: str = "auto"
     network: Network = "full"
     cache_dir: Path = Path("data/harness")
-    cache_commits: int = 20
-    git_timeout_seconds: float = 30.0
+    cache_commits: int = between(20, 1, 100_000)
+    git_timeout_seconds: float = between(30.0, 0.1, YEAR_SECONDS)
     limits: RunLimits = field(default_factory=RunLimits)
 
     def __post_init__(self) -> None:
@@ -71,8 +71,7 @@ class HarnessSettings:
             hint = '; it was removed in version 0.2: write "bubblewrap" instead' if was_removed else ""
             known = ", ".join(CONTAINMENTS)
             raise ValueError(f"containment must be one of {known}, got {self.containment!r}{hint}")
-        require_between("cache_commits", self.cache_commits, 1, 100_000)
-        require_between("git_timeout_seconds", self.git_timeout_seconds, 0.1, YEAR_SECONDS)
+        Bounded.__post_init__(self)
 
     def missing(self) -> list[str]:
         """Return the keys that `kind` needs and that are not set."""
