@@ -69,7 +69,20 @@ async def open_execution(
         catalog = _catalog(config, prices)
         toolset = Toolset(storage, clock, outbound, checker, catalog, credentials.results)
         wakes = WakeContexts(storage, clock, config.runs, _file_types(config))
-        builtin = _builtin_harness(config, storage, feed, toolset, checker, wakes, models, prices, clock)
+        builtin = BuiltinHarness(
+            stores=storage,
+            wakes=wakes,
+            budget_guard=BudgetGuard(storage.spending, prices, clock),
+            prices=prices,
+            toolset=toolset,
+            schema_checker=checker,
+            providers={PROVIDER: InboxModel(), **models},
+            feed=feed,
+            clock=clock,
+            settings=config.runs,
+            tracing=config.tracing,
+            max_content_bytes=config.limits.span_metadata_bytes,
+        )
         opening = _open_harness(config, storage, builtin, clock, credentials, trusted_until)
         async with opening as (harness, harness_status):
             yield Execution(toolset, wakes, checker, prices, catalog, harness, harness_status, models)
@@ -161,30 +174,3 @@ def _file_types(config: Config) -> Mapping[str, Collection[str]]:
     if config.harness.kind == "process":
         return {}
     return {name: FILE_TYPES[provider.files] for name, provider in config.models.items()}
-
-
-def _builtin_harness(
-    config: Config,
-    storage: Storage,
-    feed: EventFeed,
-    toolset: Toolset,
-    checker: SchemaChecker,
-    wakes: WakeContexts,
-    models: Mapping[str, Model],
-    prices: Prices,
-    clock: Clock,
-) -> BuiltinHarness:
-    return BuiltinHarness(
-        stores=storage,
-        wakes=wakes,
-        budget_guard=BudgetGuard(storage.spending, prices, clock),
-        prices=prices,
-        toolset=toolset,
-        schema_checker=checker,
-        providers={PROVIDER: InboxModel(), **models},
-        feed=feed,
-        clock=clock,
-        settings=config.runs,
-        tracing=config.tracing,
-        max_content_bytes=config.limits.span_metadata_bytes,
-    )

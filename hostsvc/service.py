@@ -57,7 +57,9 @@ from supervisors.maintenance.webhooks import ApprovalLink, open_webhook_sender
 from supervisors.policy.explanations import when, why_instance_paused
 from supervisors.rewind.rewinds import Rewinds
 from supervisors.timeline.timelines import Timelines
-from web.app import build_app
+from web import app_keys
+from web.app import add_interface
+from web.mail import MAIL, Mail
 from web.node_numbers import NodeNumbers
 from web.ports import Health, Readiness, ServiceState
 from web.server.listener import serving
@@ -447,29 +449,27 @@ async def web_settings(config: Config, storage: Storage) -> WebSettings:
 def build_application(parts: Parts, settings: WebSettings, health: Health) -> web.Application:
     """Build the API over the parts that are open."""
     storage, registry, execution, clock = parts.storage, parts.registry, parts.execution, parts.clock
-    return build_app(
-        storage=storage,
-        registry=registry,
-        nodes=parts.membership,
-        feed=parts.feed,
-        status_reader=registry.status,
-        timelines=Timelines(
-            storage.phase_events,
-            storage.mark_events,
-            storage.schedules,
-            registry.status,
-            clock,
-            parts.config.retention.events,
-        ),
-        rewinds=Rewinds(storage.recorded_events, storage.phase_events, clock, parts.config.retention.events),
-        toolset=execution.toolset,
-        wakes=execution.wakes,
-        clock=clock,
-        prices=execution.prices,
-        models=execution.models,
-        schema_checker=execution.schema_checker,
-        settings=settings,
-        health=health,
-        harness_status=execution.harness_status,
-        send_later=parts.relay.send_later if parts.relay else None,
+    kept_days, phases = parts.config.retention.events, storage.phase_events
+    app = web.Application()
+    app[app_keys.STORAGE] = storage
+    app[app_keys.REGISTRY] = registry
+    app[app_keys.NODES] = parts.membership
+    app[app_keys.EVENT_FEED] = parts.feed
+    app[app_keys.STATUS] = registry.status
+    app[app_keys.TIMELINES] = Timelines(
+        phases, storage.mark_events, storage.schedules, registry.status, clock, kept_days
     )
+    app[app_keys.REWINDS] = Rewinds(storage.recorded_events, phases, clock, kept_days)
+    app[app_keys.TOOLSET] = execution.toolset
+    app[app_keys.WAKES] = execution.wakes
+    app[app_keys.CLOCK] = clock
+    app[app_keys.PRICES] = execution.prices
+    app[app_keys.MODELS] = execution.models
+    app[app_keys.SCHEMA_CHECKER] = execution.schema_checker
+    app[app_keys.SETTINGS] = settings
+    app[app_keys.HEALTH] = health
+    app[app_keys.HARNESS] = execution.harness_status
+    relay, base_url = parts.relay, settings.base_url
+    app[MAIL] = Mail(relay.send_later, storage.accounts, clock, base_url) if relay else None
+    add_interface(app)
+    return app

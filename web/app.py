@@ -1,21 +1,11 @@
 """The application: the route table, and the parts that handlers need."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from storage.storage import Storage
-from supervisors.clock import Clock
-from supervisors.engine.inspection import StatusReader
-from supervisors.events.feed import EventFeed
-from supervisors.json_schema.checker import SchemaChecker
-from supervisors.llm.catalog import ModelCatalog, Prices
-from supervisors.rewind.rewinds import Rewinds
-from supervisors.timeline.timelines import Timelines
-from supervisors.tools.toolset import Toolset
-from supervisors.wake_context import WakeContexts
 from web import app_keys
 from web.access.auth import admit_caller, admit_operator, authenticate_operator
 from web.access.login_guard import LOGIN_GUARD, LoginGuard
@@ -34,18 +24,16 @@ from web.credentials.formats import ApprovalTokens, RunTokens, StreamTickets, Us
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits, TokenBuckets
 from web.errors import REPORT_REFUSAL
-from web.mail import MAIL, Mail, Write
 from web.mcp import agents as mcp_agents
 from web.mcp import assistant
 from web.observability.counter_sums import CounterSums
 from web.observability.line_limit import LineLimit
 from web.observability.requests import RequestCounts
 from web.openapi.document import ServedDocument
-from web.ports import HarnessStatus, Health, Nodes, Registry
 from web.request.parsing import check_expectation
 from web.request_room import RequestRoom
 from web.routes import Access, Route
-from web.settings import LimitSettings, WebSettings
+from web.settings import LimitSettings
 
 HOUR_SECONDS = 3600.0
 
@@ -94,60 +82,17 @@ ROUTES = tuple(route for handlers in HANDLERS for route in handlers.routes)
 PROTOCOL_ROUTES = (*mcp_agents.routes, *assistant.routes, *otlp.routes)
 
 
-def build_app(
-    *,
-    storage: Storage,
-    registry: Registry,
-    feed: EventFeed,
-    status_reader: StatusReader,
-    timelines: Timelines,
-    rewinds: Rewinds,
-    toolset: Toolset,
-    wakes: WakeContexts,
-    clock: Clock,
-    prices: Prices,
-    models: ModelCatalog | None,
-    schema_checker: SchemaChecker,
-    settings: WebSettings,
-    health: Health,
-    harness_status: Callable[[], HarnessStatus],
-    nodes: Nodes,
-    send_later: Callable[[Write], None] | None = None,
-) -> web.Application:
-    """Build the HTTP interface over the parts that the composition root has opened."""
-    app = web.Application()
-    app[app_keys.STORAGE] = storage
-    app[app_keys.REGISTRY] = registry
-    app[app_keys.STATUS] = status_reader
-    app[app_keys.TIMELINES] = timelines
-    app[app_keys.REWINDS] = rewinds
-    app[app_keys.EVENT_FEED] = feed
-    app[app_keys.TOOLSET] = toolset
-    app[app_keys.WAKES] = wakes
-    app[app_keys.CLOCK] = clock
-    app[app_keys.PRICES] = prices
-    app[app_keys.MODELS] = models
-    app[app_keys.SCHEMA_CHECKER] = schema_checker
-    app[app_keys.SETTINGS] = settings
-    app[app_keys.HEALTH] = health
-    app[app_keys.HARNESS] = harness_status
-    app[app_keys.NODES] = nodes
-    app[MAIL] = Mail(send_later, storage.accounts, clock, settings.base_url) if send_later else None
-    app[REPORT_REFUSAL] = health.report_refusal
-    _add_own_parts(app, storage, feed, clock, settings, nodes)
+def add_interface(app: web.Application) -> None:
+    """Add the HTTP interface to an application that has the parts of the service by their keys."""
+    app[REPORT_REFUSAL] = app[app_keys.HEALTH].report_refusal
+    _add_own_parts(app)
     _add_routes(app)
-    return app
 
 
-def _add_own_parts(
-    app: web.Application,
-    storage: Storage,
-    feed: EventFeed,
-    clock: Clock,
-    settings: WebSettings,
-    nodes: Nodes,
-) -> None:
+def _add_own_parts(app: web.Application) -> None:
     """Add what only the interface uses: credentials, bounds, counts and event streams."""
+    storage, clock, settings = app[app_keys.STORAGE], app[app_keys.CLOCK], app[app_keys.SETTINGS]
+    nodes = app[app_keys.NODES]
     app[app_keys.STARTED_AT] = clock.now()
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
@@ -163,7 +108,7 @@ def _add_own_parts(
     app[app_keys.REQUEST_COUNTS] = RequestCounts()
     app[app_keys.COUNTER_SUMS] = CounterSums(storage.node_counters, nodes)
     app[FRAMES] = EventFrames(storage, clock, app[app_keys.ROOM])
-    app[OPEN_STREAMS] = OpenStreams(app, feed)
+    app[OPEN_STREAMS] = OpenStreams(app, app[app_keys.EVENT_FEED])
     app.cleanup_ctx.extend((_passwords, look_after_streams, metrics.publish_counters))
 
 

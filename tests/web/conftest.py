@@ -47,10 +47,11 @@ from tests.acceptance.client import eventually
 from tests.cheap_passwords import CHEAP
 from tests.leaks import Overheard, contents_by
 from tests.nodes import NODES, LoneNode, ring_nobody
-from web.app import ROUTES, build_app
+from web import app_keys
+from web.app import ROUTES, add_interface
 from web.credentials import passwords
 from web.credentials.formats import make_key
-from web.mail import Write
+from web.mail import MAIL, Mail, Write
 from web.node_numbers import NodeNumbers
 from web.openapi.document import build_document
 from web.ports import HarnessStatus, Readiness, ServiceState
@@ -353,29 +354,29 @@ async def serving(
                 await stack.enter_async_context(ringing(signals, membership, url, feed, clock))
             stack.enter_context(cheap_start_and_passwords())
             letters = Letters()
-            app = build_app(
-                storage=storage,
-                registry=registry,
-                nodes=nodes,
-                feed=feed,
-                status_reader=registry.status,
-                timelines=Timelines(
-                    storage.phase_events, storage.mark_events, storage.schedules, registry.status, clock, 30
-                ),
-                rewinds=Rewinds(storage.recorded_events, storage.phase_events, clock, 30),
-                toolset=Toolset(
-                    storage, clock, outbound, checker, models, ResultAddresses("", settings.token_secret)
-                ),
-                wakes=WakeContexts(storage, clock, RunSettings(), {"builtin": IMAGE_TYPES}),
-                clock=clock,
-                prices=PriceList(),
-                models=models,
-                schema_checker=checker,
-                settings=settings,
-                health=health,
-                harness_status=lambda: HarnessStatus("builtin"),
-                send_later=letters.send_later,
+            app = web.Application()
+            app[app_keys.STORAGE] = storage
+            app[app_keys.REGISTRY] = registry
+            app[app_keys.NODES] = nodes
+            app[app_keys.EVENT_FEED] = feed
+            app[app_keys.STATUS] = registry.status
+            app[app_keys.TIMELINES] = Timelines(
+                storage.phase_events, storage.mark_events, storage.schedules, registry.status, clock, 30
             )
+            app[app_keys.REWINDS] = Rewinds(storage.recorded_events, storage.phase_events, clock, 30)
+            app[app_keys.TOOLSET] = Toolset(
+                storage, clock, outbound, checker, models, ResultAddresses("", settings.token_secret)
+            )
+            app[app_keys.WAKES] = WakeContexts(storage, clock, RunSettings(), {"builtin": IMAGE_TYPES})
+            app[app_keys.CLOCK] = clock
+            app[app_keys.PRICES] = PriceList()
+            app[app_keys.MODELS] = models
+            app[app_keys.SCHEMA_CHECKER] = checker
+            app[app_keys.SETTINGS] = settings
+            app[app_keys.HEALTH] = health
+            app[app_keys.HARNESS] = lambda: HarnessStatus("builtin")
+            app[MAIL] = Mail(letters.send_later, storage.accounts, clock, settings.base_url)
+            add_interface(app)
             app.on_response_prepare.append(overheard.note_answer)
             stack.enter_context(overheard.listening())
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
