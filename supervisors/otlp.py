@@ -46,9 +46,9 @@ MAX_NAME, MAX_ERROR = 255, 32_768  # characters
 MAX_PARTS, PART_BYTES = 50_000, 8  # of a request: honest spans, attributes and objects are longer
 
 
-def traceparent_of(run_id: UUID) -> str:
-    """Return the W3C header by which other programs put their spans below the run's own span."""
-    return f"00-{run_id.hex}-{run_id.hex[16:]}-01"
+def traceparent_of(trace_id: UUID, span_id: UUID | None = None) -> str:
+    """Return the W3C header by which other programs put their spans below one of ours, or the run's own."""
+    return f"00-{trace_id.hex}-{(span_id or trace_id).hex[16:]}-01"
 
 
 def read_spans(run_id: UUID | None, max_bytes: int, is_json: bool, body: bytes) -> tuple[list[NewSpan], int]:

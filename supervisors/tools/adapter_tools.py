@@ -27,6 +27,7 @@ from storage.toolbox import MCP, AgentTools, CallableTool, DescribedTool, Listed
 from supervisors.client_values import MAX_DEPTH, MAX_VALUES, OFF_LOOP_BYTES, has_more_values, is_deeper_than
 from supervisors.clock import Clock
 from supervisors.json_schema.checker import SchemaChecker
+from supervisors.otlp import traceparent_of
 from supervisors.outbound import (
     AddressRefused,
     McpFailed,
@@ -220,7 +221,7 @@ class AdapterTools:
         headers = {
             **_secret_headers(tool),
             "Idempotency-Key": str(call_id),
-            "traceparent": _traceparent(*trace),
+            "traceparent": traceparent_of(*trace),
         }
         owner = call.agent.organization_id
         return await self._result(
@@ -320,11 +321,6 @@ def _request_body(
         return to_json({"type": "tool.call", "timestamp": format_timestamp(call.now), "data": data})
     except TypeError as error:  # from orjson: an integer over 64 bits, a broken text, or too many levels
         raise ToolError("invalid", f"The arguments cannot be sent: {error}.") from error
-
-
-def _traceparent(trace_id: UUID, span_id: UUID) -> str:
-    """Return the trace and the span as a W3C `traceparent`, which has room for half of the span's id."""
-    return f"00-{trace_id.hex}-{span_id.hex[16:]}-01"
 
 
 def _definition(name: str, tool: DescribedTool) -> ToolDefinition:
