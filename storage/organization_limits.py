@@ -110,6 +110,7 @@ class _Use:
         return now >= self.shown_at + SHOWN_SECONDS and self.may_count(now)
 
 
+@dataclass(slots=True, eq=False)
 class OrganizationLimit:
     """How much of one kind each organization may store; 0 for no limit.
 
@@ -119,21 +120,13 @@ class OrganizationLimit:
     inserts of the organization are in flight or were given up, and until the next count after a deletion.
     """
 
-    def __init__(
-        self,
-        name: str,
-        limit: int,
-        count: Callable[[UUID], Awaitable[int]],
-        monotonic: Callable[[], float],
-        node_count: Callable[[], int],
-    ) -> None:
-        self.name = name
-        self.limit = limit
-        self.refused = 0
-        self._count = count
-        self._monotonic = monotonic
-        self._node_count = node_count
-        self._uses: OrderedDict[UUID, _Use] = OrderedDict()
+    name: str
+    limit: int
+    count: Callable[[UUID], Awaitable[int]]
+    monotonic: Callable[[], float]
+    node_count: Callable[[], int]
+    refused: int = 0
+    _uses: OrderedDict[UUID, _Use] = field(default_factory=OrderedDict)
 
     def __repr__(self) -> str:
         return f"<OrganizationLimit {self.name}: {self.limit}, {len(self._uses)} organizations>"
@@ -147,8 +140,8 @@ class OrganizationLimit:
         if not self.limit or organization_id is None or amount <= 0:
             yield
             return
-        use, nodes = self._use_of(organization_id), self._node_count()
-        if nodes > 1 and use.may_count(self._monotonic(), KNOWN_SECONDS):
+        use, nodes = self._use_of(organization_id), self.node_count()
+        if nodes > 1 and use.may_count(self.monotonic(), KNOWN_SECONDS):
             use.bound = self.limit
         if use.bound + amount > self.limit:
             await self._make_room(organization_id, use, amount)
@@ -159,7 +152,7 @@ class OrganizationLimit:
             yield
         except (asyncio.CancelledError, NoAnswer):
             # The write may go on without its caller, and the next count would miss it.
-            use.abandoned.append((self._monotonic() + MAX_WRITE_SECONDS, amount))
+            use.abandoned.append((self.monotonic() + MAX_WRITE_SECONDS, amount))
             raise
         except BaseException:
             use.pending -= amount
@@ -169,11 +162,11 @@ class OrganizationLimit:
     async def in_use(self, organization_id: UUID) -> int:
         """Return what the organization stores, by a count that is a few seconds old and what came since."""
         use = self._use_of(organization_id)
-        if use.may_count_to_show(self._monotonic()):
+        if use.may_count_to_show(self.monotonic()):
             counts_before = use.counts
             async with use.counting:
                 self._require_success(use, counts_before)
-                if use.may_count_to_show(self._monotonic()):
+                if use.may_count_to_show(self.monotonic()):
                     await self._count_again(organization_id, use)
                     use.shown_at = use.counted_at
         return min(use.bound, max(use.counted, self.limit)) if self.limit else use.counted
@@ -184,9 +177,9 @@ class OrganizationLimit:
         async with use.counting:
             self._require_success(use, counts_before)
             exceeds = use.bound + amount > self.limit
-            may_be_full = self._node_count() == 1 or use.counted + amount > self.limit
+            may_be_full = self.node_count() == 1 or use.counted + amount > self.limit
             pause_seconds = MIN_PAUSE_SECONDS if may_be_full else 0.0  # else only this node's part was used
-            if exceeds and use.may_count(self._monotonic(), pause_seconds):
+            if exceeds and use.may_count(self.monotonic(), pause_seconds):
                 await self._count_again(organization_id, use)
                 exceeds = use.bound + amount > self.limit
             if exceeds:
@@ -194,18 +187,18 @@ class OrganizationLimit:
                 raise LimitReached(self.name, self.limit)
 
     async def _count_again(self, organization_id: UUID, use: _Use) -> None:
-        began = self._monotonic()
+        began = self.monotonic()
         while use.abandoned and use.abandoned[0][0] <= began:
             use.pending -= use.abandoned.popleft()[1]
         bound_before, pending_before = use.bound, use.pending
         use.is_known = False
         try:
-            counted = await self._count(organization_id)
+            counted = await self.count(organization_id)
             use.bound = counted + pending_before + (use.bound - bound_before)
             use.counted, use.is_known = counted, True
         finally:
             use.counts += 1
-            use.counted_at = self._monotonic()
+            use.counted_at = self.monotonic()
             use.count_seconds = use.counted_at - began
 
     def _require_success(self, use: _Use, counts_before: int) -> None:

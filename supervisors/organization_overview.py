@@ -156,22 +156,15 @@ class OrganizationsOverview:
     agenda_total: int
 
 
+@dataclass(slots=True, eq=False)
 class OverviewReader:
     """Reads overviews."""
 
-    def __init__(
-        self,
-        store: Overviews,
-        failed: AttentionItems,
-        schedules: Schedules,
-        status: StatusReader,
-        clock: Clock,
-    ) -> None:
-        self._store = store
-        self._schedules = schedules
-        self._failed = failed
-        self._status = status
-        self._clock = clock
+    store: Overviews
+    failed: AttentionItems
+    schedules: Schedules
+    status: StatusReader
+    clock: Clock
 
     async def read(
         self, organization_ids: Sequence[UUID], administered_ids: Sequence[UUID], stuck: Collection[UUID]
@@ -180,28 +173,28 @@ class OverviewReader:
 
         `stuck`: agents of any organization that nothing will start, although something is active.
         """
-        now = self._clock.now()
-        paused = await self._store.list_paused(organization_ids)
+        now = self.clock.now()
+        paused = await self.store.list_paused(organization_ids)
         paused_ids = {organization.organization_id for organization in paused}
         active_ids = [owner for owner in organization_ids if owner not in paused_ids]
-        counts = await self._store.count_phases(organization_ids)
+        counts = await self.store.count_phases(organization_ids)
         phases = shown_phases((one.organization_id in paused_ids, one.phase, one.agents) for one in counts)
         attention = Attention()
         attention.add(AttentionKind.PAUSED, [one for one in paused if one.is_itself], why_paused)
         of_instance = [one for one in paused if not one.is_itself]
         attention.add(AttentionKind.INSTANCE_PAUSED, of_instance[:1], why_paused)
         await self._add_agents(attention, active_ids, phases, stuck, now)
-        asking = await self._store.list_asking(organization_ids, MAX_COUNTED)
+        asking = await self.store.list_asking(organization_ids, MAX_COUNTED)
         attention.add(AttentionKind.APPROVAL, asking, why_asking)
-        messages = await self._failed.list(MESSAGES, organization_ids, MAX_COUNTED)
+        messages = await self.failed.list(MESSAGES, organization_ids, MAX_COUNTED)
         attention.add(AttentionKind.FAILED_MESSAGE, messages, why_unsent)
-        runs = await self._failed.list(RUNS, organization_ids, MAX_COUNTED)
+        runs = await self.failed.list(RUNS, organization_ids, MAX_COUNTED)
         attention.add(AttentionKind.FAILED_RUN, runs, why_unsolved)
-        stopped = await self._store.list_schedules_without_zone(organization_ids, MAX_COUNTED)
+        stopped = await self.store.list_schedules_without_zone(organization_ids, MAX_COUNTED)
         attention.add(AttentionKind.STOPPED_SCHEDULE, stopped, why_stopped)
-        deliveries = await self._failed.list(DELIVERIES, administered_ids, MAX_COUNTED)
+        deliveries = await self.failed.list(DELIVERIES, administered_ids, MAX_COUNTED)
         attention.add(AttentionKind.FAILING_HOOK, deliveries, why_undelivered)
-        webhooks = await self._store.list_failing_webhooks(administered_ids, MAX_COUNTED)
+        webhooks = await self.store.list_failing_webhooks(administered_ids, MAX_COUNTED)
         attention.add(AttentionKind.FAILING_WEBHOOK, webhooks, why_failing)
         agenda = await self._agenda(active_ids, now)
         return OrganizationsOverview(
@@ -222,7 +215,7 @@ class OverviewReader:
         now: datetime,
     ) -> None:
         """Add the agents that need a person, each to the first kind that fits it."""
-        store = self._store
+        store = self.store
         found: dict[AttentionKind, Sequence[TroubledAgent]] = {
             AttentionKind.FORGOTTEN: await store.list_forgotten(
                 organization_ids, now - FORGOTTEN_AFTER, stuck, MAX_COUNTED
@@ -246,19 +239,19 @@ class OverviewReader:
         for kind, agents in found.items():
             new = [agent for agent in agents if agent.agent_id not in seen]
             seen.update(agent.agent_id for agent in new)
-            summaries = await self._status.summaries([agent.agent_id for agent in new[:MAX_SHOWN]])
+            summaries = await self.status.summaries([agent.agent_id for agent in new[:MAX_SHOWN]])
             known = [agent for agent in new if agent.agent_id in summaries]
             total = totals[kind] - (len(agents) - len(new))
             attention.add(kind, known, partial(_sentence, kind, summaries), total)
 
     async def _agenda(self, organization_ids: Sequence[UUID], now: datetime) -> list[AgendaItem]:
-        waking = await self._store.list_waking(organization_ids, now + AGENDA_PERIOD, MAX_AGENDA)
-        found = await asyncio.gather(*(self._status.outlook(agent.agent_id) for agent in waking))
+        waking = await self.store.list_waking(organization_ids, now + AGENDA_PERIOD, MAX_AGENDA)
+        found = await asyncio.gather(*(self.status.outlook(agent.agent_id) for agent in waking))
         outlooks = [(agent, each[1]) for agent, each in zip(waking, found, strict=True) if each is not None]
         reminded = [agent.agent_id for agent, decision in outlooks if _is_reminder(decision)]
-        reminders = await self._store.list_next_reminders(reminded, now)
+        reminders = await self.store.list_next_reminders(reminded, now)
         titles = {reminder.agent_id: reminder for reminder in reminders}
-        coming = await self._schedules.list_coming(organization_ids, now + AGENDA_PERIOD, MAX_AGENDA)
+        coming = await self.schedules.list_coming(organization_ids, now + AGENDA_PERIOD, MAX_AGENDA)
         items = [*_agenda_items(outlooks, titles, now + AGENDA_PERIOD), *map(_item_of_schedule, coming)]
         return sorted(items, key=lambda item: item.at)[:MAX_AGENDA]
 
@@ -266,7 +259,7 @@ class OverviewReader:
         """Count the wakes. If all are shown, the number of the rows would count moments that are no wakes."""
         if shown < MAX_AGENDA:
             return shown
-        return await self._store.count_waking(organization_ids, now + AGENDA_PERIOD)
+        return await self.store.count_waking(organization_ids, now + AGENDA_PERIOD)
 
 
 def _sentence(kind: AttentionKind, summaries: Mapping[UUID, AgentSummary], agent: TroubledAgent) -> str:

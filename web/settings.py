@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from ipaddress import IPv4Network, IPv6Network
+from math import inf
 
 from storage.history.spans import MAX_SPANS_PER_TRACE
 from storage.organization_limits import StorageLimits
@@ -10,6 +11,7 @@ from supervisors.settings import Bounded, between
 
 VERSION = version("hostsvc")  # of the service, as answers name it
 MIN_SECRET_BYTES = 32
+MIN_SECONDS = 0.001
 MAX_ATTACHMENT_BYTES = 25 * 1_048_576  # twice as much is less than one organization may have in memory
 SPAN_BODY_BYTES = 8 * 1_048_576  # a request may hold many spans, and a span a screenshot
 
@@ -64,23 +66,18 @@ class WebSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionSettings:
+class ConnectionSettings(Bounded):
     """The limits; `is_https` says whether clients reach the service by HTTPS, through a proxy.
 
     `has_access_log`: whether each request has a line in the log.
     """
 
-    max_connections: int = 10_000
-    head_seconds: float = 15.0  # for a whole request head, from the connection or from its first byte
-    reader_seconds: float = 30.0  # how long a client may take nothing of an answer
-    keepalive_seconds: float = 630.0  # longer than load balancers keep an idle connection, which is 600
+    max_connections: int = between(10_000, 1, inf)
+    # For a whole request head, from the connection or from its first byte.
+    head_seconds: float = between(15.0, MIN_SECONDS, inf)
+    reader_seconds: float = between(30.0, MIN_SECONDS, inf)  # how long a client may take nothing of an answer
+    # Longer than load balancers keep an idle connection, which is 600.
+    keepalive_seconds: float = between(630.0, MIN_SECONDS, inf)
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     is_https: bool = False
     has_access_log: bool = False
-
-    def __post_init__(self) -> None:
-        if self.max_connections < 1:
-            raise ValueError(f"max_connections must be at least 1, got {self.max_connections}")
-        for name in ("head_seconds", "reader_seconds", "keepalive_seconds"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be more than 0, got {getattr(self, name)}")

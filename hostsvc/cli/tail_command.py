@@ -207,26 +207,19 @@ async def position_at(client: StatusClient, since: datetime | None) -> str:
     return str(low)
 
 
+@dataclass(slots=True, eq=False)
 class EventFollower:
     """Passes on the events after a position, in their order, and reconnects where the stream breaks off.
 
     `on_break` is told what is wrong when it breaks off, and "" when it goes on.
     """
 
-    def __init__(
-        self,
-        client: StatusClient,
-        query: Query,
-        position: str,
-        on_event: Callable[[str, Json], Awaitable[None]],
-        on_break: Callable[[str], None],
-    ) -> None:
-        self._client = client
-        self._query = query
-        self._position = position
-        self._on_event = on_event
-        self._on_break = on_break
-        self._is_broken = False
+    client: StatusClient
+    query: Query
+    position: str
+    on_event: Callable[[str, Json], Awaitable[None]]
+    on_break: Callable[[str], None]
+    _is_broken: bool = False
 
     async def run(self) -> None:
         """Pass on events for ever. Raise StatusUnavailable if the service refuses the stream."""
@@ -243,15 +236,15 @@ class EventFollower:
                 problem = str(error)
             if not self._is_broken:
                 self._is_broken = True
-                self._on_break(problem)
+                self.on_break(problem)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _read_stream(self) -> None:
-        async with self._client.event_stream(self._query, self._position) as content:
+        async with self.client.event_stream(self.query, self.position) as content:
             if self._is_broken:
                 self._is_broken = False
-                self._on_break("")
-            async for frame in read_frames(content, self._position):
-                self._position = frame.position
+                self.on_break("")
+            async for frame in read_frames(content, self.position):
+                self.position = frame.position
                 if frame.data:
-                    await self._on_event(frame.type, json.loads(frame.data))
+                    await self.on_event(frame.type, json.loads(frame.data))

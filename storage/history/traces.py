@@ -75,17 +75,6 @@ class SpanColumns:
     costs_usd: Any
 
 
-async def read_columns(
-    pool: Pool, trace_id: UUID, since: datetime, after: Cursor | None, limit: int
-) -> SpanColumns:
-    """Read up to `limit` spans from the one after the cursor, as many as fit MAX_BYTES, at least one."""
-    conditions = Conditions(trace_id, limit, since, MAX_BYTES)
-    if after is not None:
-        conditions.add("(started_at, id) > ($, $)", *after)
-    [columns] = await fetch_all(pool, SpanColumns, conditions.into(PAGE_COLUMNS), *conditions.parameters)
-    return columns
-
-
 JSON_NULL = EncodedJson(b"null")  # None would be stored as SQL's NULL
 ERROR_CHARACTERS = 1000  # of an error on a page of spans
 
@@ -372,8 +361,16 @@ class Traces:
         return Chunk(spans, is_cut=len(shown) < len(rows))
 
     async def read_columns(self, trace: Trace, after: Cursor | None, limit: int) -> SpanColumns:
-        """Read up to `limit` spans as columns, whose times count from the start of the trace."""
-        return await read_columns(self._pool, trace.id, trace.started_at, after, limit)
+        """Read up to `limit` spans from the one after the cursor, as many as fit MAX_BYTES, at least one.
+
+        They come as columns, whose times count from the start of the trace.
+        """
+        conditions = Conditions(trace.id, limit, trace.started_at, MAX_BYTES)
+        if after is not None:
+            conditions.add("(started_at, id) > ($, $)", *after)
+        sql = conditions.into(PAGE_COLUMNS)
+        [columns] = await fetch_all(self._pool, SpanColumns, sql, *conditions.parameters)
+        return columns
 
     async def get_span_cursor(self, trace_id: UUID, span_id: UUID) -> Cursor | None:
         """Return the place of a span in the list of its trace; None if it is no span of the trace."""

@@ -87,41 +87,33 @@ class Statistics:
         self.counts = replace(self.counts, quarantined=self.counts.quarantined - {agent_id})
 
 
+@dataclass(slots=True, eq=False)
 class StatusReader:
     """Reads the status of one agent, several, or all. It changes nothing."""
 
-    def __init__(
-        self,
-        supervisors: Mapping[UUID, Supervisor],
-        context: SupervisorContext,
-        statistics: Statistics,
-        mailbox_limit: int,
-        models: KnownModels | None,
-        node_name: Callable[[int], str] = lambda _: "",
-    ) -> None:
-        self._supervisors = supervisors
-        self._context = context
-        self.statistics = self._statistics = statistics
-        self._mailbox_limit = mailbox_limit
-        self._models = models  # None: the agents' own code calls them
-        self._node_name = node_name  # blank: it is dead, or not known yet
+    supervisors: Mapping[UUID, Supervisor]
+    context: SupervisorContext
+    statistics: Statistics
+    mailbox_limit: int
+    models: KnownModels | None  # None: the agents' own code calls them
+    node_name: Callable[[int], str] = lambda _: ""  # blank: it is dead, or not known yet
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None:
         """Return one agent in full; None if it does not exist."""
-        store, now = self._context.store, self._context.clock.now()
+        store, now = self.context.store, self.context.clock.now()
         facts = await store.get_facts(agent_id, now)
         if facts is None:
             return None
         blockers: list[UUID] = []
         if active_count(facts):
             blockers = await store.list_blockers(agent_id, now, MAX_BLOCKERS)
-        snapshot = self._build_snapshot(facts, blockers, self._supervisors.get(agent_id))
+        snapshot = self._build_snapshot(facts, blockers, self.supervisors.get(agent_id))
         unpriced = await self._unpriced({facts.model}, now)
         return replace(snapshot, why=snapshot.why + unpriced.get(facts.model, ""))
 
     async def summaries(self, agent_ids: Sequence[UUID]) -> dict[UUID, AgentSummary]:
         """Return the agents that exist in short, by id. Their facts are read together."""
-        store, now = self._context.store, self._context.clock.now()
+        store, now = self.context.store, self.context.clock.now()
         found = await asyncio.gather(*(store.get_facts(agent_id, now) for agent_id in agent_ids))
         facts = [each for each in found if each is not None]
         unpriced = await self._unpriced({each.model for each in facts}, now)
@@ -129,13 +121,13 @@ class StatusReader:
 
     async def outlook(self, agent_id: UUID) -> tuple[AgentFacts, Decision] | None:
         """Return the facts about one agent and what the rules make of them; None if it does not exist."""
-        now = self._context.clock.now()
-        facts = await self._context.store.get_facts(agent_id, now)
-        return None if facts is None else (facts, decide(facts, now, self._context.policy))
+        now = self.context.clock.now()
+        facts = await self.context.store.get_facts(agent_id, now)
+        return None if facts is None else (facts, decide(facts, now, self.context.policy))
 
     async def present(self, agent_id: UUID) -> Present | None:
         """Return what the rules read about one agent; None if it does not exist."""
-        context, now = self._context, self._context.clock.now()
+        context, now = self.context, self.context.clock.now()
         facts = await context.store.get_facts(agent_id, now)
         if facts is None:
             return None
@@ -150,7 +142,7 @@ class StatusReader:
         )
 
     def _limits_of(self, facts: AgentFacts) -> explanations.StartLimits:
-        context, agent_id = self._context, facts.state.agent_id
+        context, agent_id = self.context, facts.state.agent_id
         may_start = context.may_start or context.responsible_elsewhere(agent_id) is not None
         return replace(context.limits_of(facts.organization_id), may_start=may_start)
 
@@ -159,7 +151,7 @@ class StatusReader:
         snapshots: list[Snapshot] = []
         last: UUID | None = None
         while len(snapshots) < limit:
-            ids = await self._context.store.list_ids(filters.organization_id, last, PAGE_SIZE, filters.name)
+            ids = await self.context.store.list_ids(filters.organization_id, last, PAGE_SIZE, filters.name)
             page = await asyncio.gather(*map(self.snapshot, ids))
             snapshots.extend(snapshot for snapshot in page if snapshot and filters.show(snapshot))
             if len(ids) < PAGE_SIZE:
@@ -169,7 +161,7 @@ class StatusReader:
 
     def numbers(self) -> ServiceNumbers:
         """Return all agents in numbers: the last counts, corrected by what has happened in memory since."""
-        supervisors, context, statistics = self._supervisors, self._context, self._statistics
+        supervisors, context, statistics = self.supervisors, self.context, self.statistics
         counts, slots, now = statistics.counts, context.slots, context.clock.now()
         phases = Counter(str(supervisor.phase) for supervisor in supervisors.values())
         depths = [len(supervisor.requests) for supervisor in supervisors.values()]
@@ -194,15 +186,15 @@ class StatusReader:
 
     async def _unpriced(self, models: Collection[str], now: datetime) -> dict[str, str]:
         """Return for each model without a known price the sentence that follows an explanation."""
-        if self._models is None:
+        if self.models is None:
             return {}
-        unpriced = [model for model in models if not await self._models.is_priced(model, now)]
-        return {model: f" {explanations.why_unpriced(self._models.qualify(model))}" for model in unpriced}
+        unpriced = [model for model in models if not await self.models.is_priced(model, now)]
+        return {model: f" {explanations.why_unpriced(self.models.qualify(model))}" for model in unpriced}
 
     def _summarize(self, facts: AgentFacts, unpriced: Mapping[str, str]) -> AgentSummary:
         agent_id = facts.state.agent_id
-        snapshot = self._build_snapshot(facts, (), self._supervisors.get(agent_id))
-        decision = decide(facts, self._context.clock.now(), self._context.policy)
+        snapshot = self._build_snapshot(facts, (), self.supervisors.get(agent_id))
+        decision = decide(facts, self.context.clock.now(), self.context.policy)
         return AgentSummary(
             snapshot.status,
             ShownPhase(explanations.recorded_name(decision, snapshot.phase)),
@@ -217,15 +209,15 @@ class StatusReader:
     def _is_quarantined(self, facts: AgentFacts) -> bool:
         """Return whether an agent that was counted as quarantined is so still, as far as is known here."""
         agent_id = facts.state.agent_id
-        supervisor = self._supervisors.get(agent_id)
+        supervisor = self.supervisors.get(agent_id)
         if supervisor is not None:
             return supervisor.phase is Phase.QUARANTINED
-        return agent_id in self._statistics.counts.quarantined
+        return agent_id in self.statistics.counts.quarantined
 
     def _build_snapshot(
         self, facts: AgentFacts, blockers: Sequence[UUID], supervisor: Supervisor | None
     ) -> Snapshot:
-        state, context, now = facts.state, self._context, self._context.clock.now()
+        state, context, now = facts.state, self.context, self.context.clock.now()
         run = context.runs.get(state.agent_id)
         decision = decide(facts, now, context.policy)
         phase = explanations.phase_of(facts, decision, now, run_is_stopping=_is_stopping(facts, run))
@@ -236,7 +228,7 @@ class StatusReader:
         waits = run.waits() if run else ()
         wake = explanations.next_wake(decision) if phase is not Phase.QUEUED else None
         hold = decision.hold if phase is Phase.HOLDING else None
-        node = self._node_name(state.node_id) if state.node_id is not None else ""
+        node = self.node_name(state.node_id) if state.node_id is not None else ""
         return Snapshot(
             agent=state.agent_id,
             name=facts.name,
@@ -260,7 +252,7 @@ class StatusReader:
             if hold
             else None,
             blockers=tuple(blockers),
-            mailbox=MailboxResponse(len(supervisor.requests) if supervisor else 0, self._mailbox_limit),
+            mailbox=MailboxResponse(len(supervisor.requests) if supervisor else 0, self.mailbox_limit),
             failures=FailuresResponse(state.failures, state.last_error, state.retry_at),
             recent=tuple(starmap(RecentMessage, read_messages(supervisor.message_log))) if supervisor else (),
             node=node or None,

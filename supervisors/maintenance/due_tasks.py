@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
@@ -84,24 +85,17 @@ class DueLook:
         return run_when_due
 
 
+@dataclass(slots=True, eq=False)
 class DueTasks(Generic[Row]):
     """The tasks of one kind in this process. `kind` names it in the log; `due` is set when more is due."""
 
-    def __init__(
-        self,
-        kind: str,
-        list_due: ListDue[Row],
-        work: Callable[[Row], Awaitable[None]],
-        clock: Clock,
-        does_chores: Callable[[], bool],
-    ) -> None:
-        self.due = asyncio.Event()
-        self._kind = kind
-        self._list_due = list_due
-        self._work = work
-        self._clock = clock
-        self._does_chores = does_chores
-        self._in_progress: dict[UUID, UUID] = {}  # the organization of each row
+    kind: str
+    list_due: ListDue[Row]
+    work: Callable[[Row], Awaitable[None]]
+    clock: Clock
+    does_chores: Callable[[], bool]
+    due: asyncio.Event = field(default_factory=asyncio.Event)
+    _in_progress: dict[UUID, UUID] = field(default_factory=dict)  # the organization of each row
 
     async def run(self) -> None:
         """Work on what is due while this node does the chores, until nothing is in progress."""
@@ -110,10 +104,10 @@ class DueTasks(Generic[Row]):
                 try:
                     await self._start_due(tasks)
                 except StorageError as error:  # it must not end the tasks in progress
-                    log_failure(log, f"due {self._kind} not read", error)
+                    log_failure(log, f"due {self.kind} not read", error)
                 if not self._in_progress:
                     return
-                await wait_for_event(self.due, LOOK_SECONDS, self._clock)
+                await wait_for_event(self.due, LOOK_SECONDS, self.clock)
                 self.due.clear()
 
     async def _start_due(self, tasks: asyncio.TaskGroup) -> None:
@@ -121,24 +115,24 @@ class DueTasks(Generic[Row]):
         running = self._in_progress
         by_organization = Counter(running.values())
         full = [owner for owner, count in by_organization.items() if count >= MAX_TASKS_PER_ORGANIZATION]
-        rows = await self._list_due(list(running), full, MAX_TASKS)
-        if not self._does_chores():  # asked after the list, during which they may have been lost
+        rows = await self.list_due(list(running), full, MAX_TASKS)
+        if not self.does_chores():  # asked after the list, during which they may have been lost
             return
         for row in rows:
             owner = row.organization_id
             if len(running) < MAX_TASKS and by_organization[owner] < MAX_TASKS_PER_ORGANIZATION:
                 by_organization[owner] += 1
                 running[row.id] = owner
-                tasks.create_task(self._do(row), name=f"{self._kind} {row.id}")
+                tasks.create_task(self._do(row), name=f"{self.kind} {row.id}")
 
     async def _do(self, row: Row) -> None:
         try:
-            await self._work(row)
+            await self.work(row)
         except (StorageError, TryAgainLater) as error:
-            log_failure(log, f"{self._kind} not stored yet", error, id=str(row.id))
-            await self._clock.sleep(RETRY_SECONDS)
+            log_failure(log, f"{self.kind} not stored yet", error, id=str(row.id))
+            await self.clock.sleep(RETRY_SECONDS)
         except Exception:  # the outermost edge of a task
-            log.exception(f"{self._kind} crashed", id=str(row.id))
-            await self._clock.sleep(RETRY_SECONDS)
+            log.exception(f"{self.kind} crashed", id=str(row.id))
+            await self.clock.sleep(RETRY_SECONDS)
         finally:
             del self._in_progress[row.id]

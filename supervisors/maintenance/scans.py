@@ -7,6 +7,7 @@ those that have something ahead of them but no `next_due_at`.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -181,39 +182,32 @@ class Sweep:
             self._registry.tell_all(queued, Signal.RELOAD)
 
 
+@dataclass(slots=True, eq=False)
 class PauseSync:
     """Compares the paused organizations with those it saw last, and signals the agents of changed ones.
 
     Each node signals its own supervisors, and the one for which `is_chosen` returns True all other agents.
     """
 
-    def __init__(
-        self,
-        store: StateStore,
-        organizations: OrganizationStore,
-        registry: Teller,
-        clock: Clock,
-        is_chosen: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self._store = store
-        self._organizations = organizations
-        self._registry = registry
-        self._clock = clock
-        self._is_chosen = is_chosen
-        self._seen: frozenset[UUID] | None = None  # None after a start
-        self._was_chosen = False
+    store: StateStore
+    organizations: OrganizationStore
+    registry: Teller
+    clock: Clock
+    is_chosen: Callable[[], bool] = lambda: True
+    _seen: frozenset[UUID] | None = None  # None after a start
+    _was_chosen: bool = False
 
     async def run_once(self) -> None:
         """Signal the agents of each organization whose pause began or ended since the last call."""
-        paused, is_chosen = frozenset(await self._organizations.list_paused()), self._is_chosen()
+        paused, is_chosen = frozenset(await self.organizations.list_paused()), self.is_chosen()
         if is_chosen and not self._was_chosen:
             # A pause from before the start needs no signal: its runs have died, and no agent starts in it.
-            await tell_pages(partial(self._store.list_without_due_time, self._clock.now()), self._registry)
+            await tell_pages(partial(self.store.list_without_due_time, self.clock.now()), self.registry)
         for organization_id in paused ^ (paused if self._seen is None else self._seen):
             if is_chosen:
-                await tell_agents_of(organization_id, self._store, self._registry)
+                await tell_agents_of(organization_id, self.store, self.registry)
             else:
-                self._registry.tell_organization(organization_id, Signal.RELOAD)
+                self.registry.tell_organization(organization_id, Signal.RELOAD)
         # Only now, so that a failed signal is sent again by the next call.
         self._seen, self._was_chosen = paused, is_chosen
 

@@ -68,50 +68,42 @@ class PastState:
     since: datetime | None
 
 
+@dataclass(slots=True, eq=False)
 class Timelines:
     """Reads timelines. Events are kept for `kept_days`; 0: for ever."""
 
-    def __init__(
-        self,
-        phases: PhaseEvents,
-        mark_events: MarkEvents,
-        schedules: Schedules,
-        status: StatusReader,
-        clock: Clock,
-        kept_days: int,
-    ) -> None:
-        self._phases = phases
-        self._mark_events = mark_events
-        self._schedules = schedules
-        self._status = status
-        self._clock = clock
-        self._kept_days = kept_days
+    phases: PhaseEvents
+    mark_events: MarkEvents
+    schedules: Schedules
+    status: StatusReader
+    clock: Clock
+    kept_days: int
 
     async def timeline(self, agent_id: UUID, start: datetime, end: datetime) -> Timeline | None:
         """Return the timeline from `start` to before `end`; None if the agent does not exist.
 
         Raise TooManyChanges.
         """
-        origin, now = await self._phases.get_origin(agent_id), self._clock.now()
+        origin, now = await self.phases.get_origin(agent_id), self.clock.now()
         if origin is None:
             return None
         bands = await self._bands(agent_id, origin, start, min(end, now))
-        events = await self._mark_events.list_marks(agent_id, start, end, MAX_MARK_EVENTS)
+        events = await self.mark_events.list_marks(agent_id, start, end, MAX_MARK_EVENTS)
         left_out = 0
         if len(events) == MAX_MARK_EVENTS:
-            left_out = await self._mark_events.count_marks(agent_id, start, end) - MAX_MARK_EVENTS
-        notifications = await self._mark_events.list_notifications(notification_ids(events), agent_id)
-        waiting = await self._mark_events.list_waiting(agent_id, start, min(end, now), MAX_WAITING)
+            left_out = await self.mark_events.count_marks(agent_id, start, end) - MAX_MARK_EVENTS
+        notifications = await self.mark_events.list_notifications(notification_ids(events), agent_id)
+        waiting = await self.mark_events.list_waiting(agent_id, start, min(end, now), MAX_WAITING)
         lying_ahead = await self._ahead(agent_id, now, end) if end > now else ()
         return Timeline(bands, marks(events, notifications), lying_ahead, left_out, waiting)
 
     async def state_at(self, agent_id: UUID, moment: datetime) -> PastState | None:
         """Return the agent as it was at a moment; None if it does not exist."""
-        origin = await self._phases.get_origin(agent_id)
+        origin = await self.phases.get_origin(agent_id)
         if origin is None:
             return None
-        changes = await self._phases.list_changes(agent_id, moment, moment, 0)
-        pauses = await self._phases.list_pauses(origin.organization_id, moment, moment, 0)
+        changes = await self.phases.list_changes(agent_id, moment, moment, 0)
+        pauses = await self.phases.list_pauses(origin.organization_id, moment, moment, 0)
         fallback = await self._fallback(agent_id, origin, changes)
         pauses_then = pauses_of(origin, pauses)
         state = tile(onsets_of(changes, fallback), pauses_then, moment, moment + MOMENT)[0].state
@@ -124,8 +116,8 @@ class Timelines:
     async def _bands(self, agent_id: UUID, origin: Origin, start: datetime, end: datetime) -> list[Band]:
         if start >= end:
             return []
-        changes = await self._phases.list_changes(agent_id, start, end, MAX_CHANGES + 1)
-        pauses = await self._phases.list_pauses(origin.organization_id, start, end, MAX_PAUSES + 1)
+        changes = await self.phases.list_changes(agent_id, start, end, MAX_CHANGES + 1)
+        pauses = await self.phases.list_pauses(origin.organization_id, start, end, MAX_PAUSES + 1)
         require_few((change.at for change in changes if start < change.at < end), MAX_CHANGES)
         require_few((pause.at for pause in pauses if start < pause.at < end), MAX_PAUSES)
         fallback = await self._fallback(agent_id, origin, changes)
@@ -136,12 +128,12 @@ class Timelines:
         is_new = origin.phase_since is None and not changes
         present = State(BandPhase(origin.phase), WHY_ASLEEP if is_new else None, origin.run_id)
         if not changes and not is_new:
-            snapshot = await self._status.snapshot(agent_id)
+            snapshot = await self.status.snapshot(agent_id)
             is_held = origin.paused or origin.instance_paused_at is not None
             is_seen = snapshot is not None and (snapshot.phase is not Phase.PAUSED or not is_held)
             if snapshot is not None and is_seen:
                 present = State(present.phase, snapshot.why, present.run_id)
-        oldest_at = kept_from(origin, self._clock.now(), self._kept_days)
+        oldest_at = kept_from(origin, self.clock.now(), self.kept_days)
         existed = origin.created_at < oldest_at
         return Fallback(
             present,
@@ -165,14 +157,14 @@ class Timelines:
                 return fallback.since
             is_first = fallback.first_why is not None and state.why == fallback.first_why
             return fallback.known_from if is_first else None
-        return await self._phases.get_since(agent_id, change)
+        return await self.phases.get_since(agent_id, change)
 
     async def _ahead(self, agent_id: UUID, now: datetime, end: datetime) -> list[Ahead]:
-        outlook = await self._status.outlook(agent_id)
+        outlook = await self.status.outlook(agent_id)
         if outlook is None:
             return []
-        reminders = await self._mark_events.list_reminders(agent_id, now, end, MAX_REMINDERS)
-        schedules = await self._schedules.list_of_agent(agent_id)
+        reminders = await self.mark_events.list_reminders(agent_id, now, end, MAX_REMINDERS)
+        schedules = await self.schedules.list_of_agent(agent_id)
         coming = await asyncio.to_thread(_coming, schedules, now, end)
         return sorted([*ahead(*outlook, reminders, now, end), *coming], key=lambda one: one.at)
 

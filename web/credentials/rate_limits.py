@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ class Quota(NamedTuple):
     more_in_seconds: float  # until it gets the next one
 
 
+@dataclass(slots=True, eq=False)
 class TokenBuckets:
     """A bucket of tokens for each client; times are monotonic seconds.
 
@@ -35,18 +37,11 @@ class TokenBuckets:
     The nodes share out a `quota`: the buckets of each hold an equal part, and at least one token.
     """
 
-    def __init__(
-        self,
-        quota: int,
-        fill_seconds: float = WINDOW_SECONDS,
-        max_clients: int = MAX_CLIENTS,
-        node_count: Callable[[], int] = lambda: 1,
-    ) -> None:
-        self.quota = quota  # of all nodes together
-        self._fill_seconds = fill_seconds
-        self._max_clients = max_clients
-        self._node_count = node_count
-        self._full_at: OrderedDict[Hashable, float] = OrderedDict()
+    quota: int  # of all nodes together
+    fill_seconds: float = WINDOW_SECONDS
+    max_clients: int = MAX_CLIENTS
+    node_count: Callable[[], int] = lambda: 1
+    _full_at: OrderedDict[Hashable, float] = field(default_factory=OrderedDict)
 
     def __len__(self) -> int:
         return len(self._full_at)
@@ -54,12 +49,12 @@ class TokenBuckets:
     @property
     def size(self) -> int:
         """Return how many tokens a bucket of this node holds."""
-        return max(1, self.quota // self._node_count())
+        return max(1, self.quota // self.node_count())
 
     @property
     def _token_seconds(self) -> float:
         """Return the time in which one token flows in."""
-        return self._fill_seconds / self.size
+        return self.fill_seconds / self.size
 
     def take(self, client: Hashable, now: float) -> Quota:
         """Take a token from the client's bucket, if there is one."""
@@ -68,7 +63,7 @@ class TokenBuckets:
             self._make_room(now)
             full_at = now
         after = max(full_at, now) + self._token_seconds
-        missing_seconds = after - now - self._fill_seconds
+        missing_seconds = after - now - self.fill_seconds
         if missing_seconds > ROUNDING_SECONDS:
             return Quota(is_granted=False, remaining=0, more_in_seconds=missing_seconds)
         self._full_at[client] = after
@@ -80,13 +75,13 @@ class TokenBuckets:
 
     def _quota(self, seconds_to_full: float) -> Quota:
         token_seconds = self._token_seconds
-        tokens = (self._fill_seconds - seconds_to_full + ROUNDING_SECONDS) / token_seconds
+        tokens = (self.fill_seconds - seconds_to_full + ROUNDING_SECONDS) / token_seconds
         remaining = max(0, int(tokens))
         return Quota(True, remaining, (remaining + 1 - tokens) * token_seconds)
 
     def _make_room(self, now: float) -> None:
         """Drop full buckets among the oldest; if the table is full, drop at least the fullest of them."""
-        has_room = len(self._full_at) < self._max_clients
+        has_room = len(self._full_at) < self.max_clients
         examined = [self._full_at.popitem(last=False) for _ in range(min(EXAMINED, len(self._full_at)))]
         kept = [(client, full_at) for client, full_at in examined if full_at > now]
         if not has_room and len(kept) == len(examined):
