@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from itertools import chain
 from time import monotonic
 from typing import Generic, TypeVar
@@ -18,6 +19,7 @@ Result = TypeVar("Result")
 Group = list[tuple[Item, asyncio.Future[Result]]]
 
 
+@dataclass(slots=True, eq=False)
 class GroupCommit(Generic[Item, Result]):
     """Passes concurrent items to one call of `flush`, and answers each caller after it.
 
@@ -27,26 +29,18 @@ class GroupCommit(Generic[Item, Result]):
     as long.
     """
 
-    def __init__(
-        self,
-        name: str,
-        flush: Callable[[list[Item]], Awaitable[list[Result]]],
-        *,
-        max_items: int = MAX_GROUP_ITEMS,
-        max_pending: int = 10_000,
-    ) -> None:
-        self.durations: Histogram | None = None  # of flushes that succeeded, if they are measured
-        self._name = name
-        self._flush = flush
-        self._max_items = max_items
-        self._max_pending = max_pending
-        self._pending: deque[tuple[Item, asyncio.Future[Result]]] = deque()
-        self._worker: asyncio.Task[None] | None = None
-        self._closed = False
+    name: str
+    flush: Callable[[list[Item]], Awaitable[list[Result]]]
+    max_items: int = MAX_GROUP_ITEMS
+    max_pending: int = 10_000
+    durations: Histogram | None = None  # of flushes that succeeded, if they are measured
+    _pending: deque[tuple[Item, asyncio.Future[Result]]] = field(default_factory=deque)
+    _worker: asyncio.Task[None] | None = None
+    _closed: bool = False
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "flushing" if self._worker else "idle"
-        return f"<GroupCommit {self._name}: {state}, {len(self._pending)} pending>"
+        return f"<GroupCommit {self.name}: {state}, {len(self._pending)} pending>"
 
     async def add(self, item: Item) -> Result:
         """Add the item to the next flush and return its result, or raise the error of the flush.
@@ -55,14 +49,14 @@ class GroupCommit(Generic[Item, Result]):
         closed, DatabaseBusy if too many items are pending.
         """
         if self._closed:
-            raise DatabaseUnavailable(f"{self._name}: closed")
-        if len(self._pending) >= self._max_pending:
-            raise DatabaseBusy(f"{self._name}: too many requests are waiting for the database")
+            raise DatabaseUnavailable(f"{self.name}: closed")
+        if len(self._pending) >= self.max_pending:
+            raise DatabaseBusy(f"{self.name}: too many requests are waiting for the database")
         answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._pending.append((item, answer))
         if self._worker is None:
             # The task starts one iteration of the loop later, so callers of the same iteration share a flush.
-            self._worker = asyncio.create_task(self._work(), name=f"group commit: {self._name}")
+            self._worker = asyncio.create_task(self._work(), name=f"group commit: {self.name}")
         return await answer
 
     async def close(self) -> None:
@@ -77,11 +71,11 @@ class GroupCommit(Generic[Item, Result]):
         alone: deque[Group[Item, Result]] = deque()  # items of a group that failed, each to be flushed again
         try:
             while alone or self._pending:
-                count = min(self._max_items, len(self._pending))
+                count = min(self.max_items, len(self._pending))
                 group = alone.popleft() if alone else [self._pending.popleft() for _ in range(count)]
                 began = monotonic()
                 try:
-                    results = await self._flush([item for item, _ in group])
+                    results = await self.flush([item for item, _ in group])
                     answered = list(zip((answer for _, answer in group), results, strict=True))
                 except Exception as error:  # the outermost edge of the flush: the callers get the error
                     if isinstance(error, ConstraintError | RowLocked) and len(group) > 1:
@@ -106,7 +100,7 @@ class GroupCommit(Generic[Item, Result]):
     def _refuse_pending(self) -> None:
         refused = list(self._pending)
         self._pending.clear()
-        _fail(refused, NoAnswer(f"{self._name}: the database did not answer the requests before this one"))
+        _fail(refused, NoAnswer(f"{self.name}: the database did not answer the requests before this one"))
 
 
 def _fail(group: Group[Item, Result], error: Exception) -> None:

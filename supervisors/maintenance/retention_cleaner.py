@@ -36,17 +36,17 @@ class RetentionSettings:
             require_between(setting.name, getattr(self, setting.name), 0, CENTURY_DAYS)
 
 
+@dataclass(frozen=True, slots=True)
 class RetentionCleaner:
     """Deletes expired rows, and the rows that deleted agents have left."""
 
-    def __init__(self, store: Retention, settings: RetentionSettings, clock: Clock) -> None:
-        self._store = store
-        self._settings = settings
-        self._clock = clock
+    store: Retention
+    settings: RetentionSettings
+    clock: Clock
 
     async def run_once(self) -> Mapping[str, int]:
         """Delete everything that has expired; return the number of deleted rows by kind."""
-        store, settings = self._store, self._settings
+        store, settings = self.store, self.settings
         deleted = {"rows left by deleted agents": await self.empty_deleted_agents()}
         for kind, days, delete in (
             ("cleared notifications", settings.notifications, store.delete_notifications),
@@ -61,51 +61,52 @@ class RetentionCleaner:
             ("deleted agents, with their traces and usage", settings.deleted_agents, store.delete_agents),
         ):
             if days:
-                deleted[kind] = await self._delete_all(delete, self._clock.now() - timedelta(days=days))
+                deleted[kind] = await _delete_all(delete, self.clock.now() - timedelta(days=days), self.clock)
         deleted["contents of spans"] = await self._delete_content()
-        await self._delete_all(store.delete_spending, self._clock.now() - SPENDING_KEPT)
+        await _delete_all(store.delete_spending, self.clock.now() - SPENDING_KEPT, self.clock)
         return deleted
 
     async def _delete_content(self) -> int:
         """Delete content whose retention is over, and then the system prompts and tools it referred to."""
-        store, settings, now = self._store, self._settings, self._clock.now()
+        store, settings, now = self.store, self.settings, self.clock.now()
         days = settings.tracing_content_days
-        deleted = await self._delete_all(partial(store.delete_content, days=days), now)
+        deleted = await _delete_all(partial(store.delete_content, days=days), now, self.clock)
         days_of_traces = settings.traces or CENTURY_DAYS
         delete_shared = partial(
             store.delete_shared_content, days=days or days_of_traces, days_of_traces=days_of_traces
         )
-        return deleted + await self._delete_all(delete_shared, now)
+        return deleted + await _delete_all(delete_shared, now, self.clock)
 
     async def empty_deleted_agents(self) -> int:
         """Delete the notifications, runs and channels of deleted agents; return the number of rows."""
-        return await self._delete_all(self._store.delete_leftovers, self._clock.now())
-
-    async def _delete_all(self, delete: Callable[[datetime, int], Awaitable[int]], until: datetime) -> int:
-        total = 0
-        while True:
-            began_at = self._clock.monotonic()
-            deleted = await delete(until, BATCH)
-            if deleted == 0:
-                return total
-            total += deleted
-            # Pause for as long as the batch took, so that half of the disk's time is left to others.
-            await self._clock.sleep(self._clock.monotonic() - began_at)
+        return await _delete_all(self.store.delete_leftovers, self.clock.now(), self.clock)
 
 
+@dataclass(frozen=True, slots=True)
 class ReceiptCleaner:
     """Deletes receipts older than `LIFETIME`, and failed attempts that no longer count."""
 
-    def __init__(self, receipts: Receipts, throttle: ThrottleBuckets, clock: Clock) -> None:
-        self._receipts = receipts
-        self._throttle = throttle
-        self._clock = clock
+    receipts: Receipts
+    throttle: ThrottleBuckets
+    clock: Clock
 
     async def run_once(self) -> int:
-        """Delete what has expired in small batches; return how many rows."""
-        now, total = self._clock.now(), 0
-        while (deleted := await self._receipts.delete_expired(now - LIFETIME, BATCH)) > 0:
-            total += deleted
-        while (deleted := await self._throttle.delete_full(now, BATCH)) > 0:
-            total += deleted
-        return total
+        """Delete what has expired; return how many rows."""
+        now = self.clock.now()
+        deleted = await _delete_all(self.receipts.delete_expired, now - LIFETIME, self.clock)
+        return deleted + await _delete_all(self.throttle.delete_full, now, self.clock)
+
+
+async def _delete_all(
+    delete: Callable[[datetime, int], Awaitable[int]], until: datetime, clock: Clock
+) -> int:
+    """Delete in small batches until nothing is left; return how many rows."""
+    total = 0
+    while True:
+        began_at = clock.monotonic()
+        deleted = await delete(until, BATCH)
+        if deleted == 0:
+            return total
+        total += deleted
+        # Pause for as long as the batch took, so that half of the disk's time is left to others.
+        await clock.sleep(clock.monotonic() - began_at)
