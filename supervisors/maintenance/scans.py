@@ -134,52 +134,52 @@ class DueScan:
         return attendant == nodes.node_id
 
 
+@dataclass(slots=True, eq=False)
 class NodeWatch:
     """Adopts the agents of nodes that die or leave, and scans again after an outage of the database.
 
     The event `changed` is set when nodes have come or gone, or this one is confirmed again.
     """
 
-    def __init__(self, nodes: Nodes, changed: asyncio.Event, scan: DueScan) -> None:
-        self._nodes = nodes
-        self._changed = changed
-        self._scan = scan
+    nodes: Nodes
+    changed: asyncio.Event
+    scan: DueScan
 
     async def run_once(self) -> None:
         """Wait until the nodes have changed, and recover what is now this node's to do."""
-        await self._changed.wait()
-        self._changed.clear()
+        await self.changed.wait()
+        self.changed.clear()
         try:
-            await self._nodes.wait_until_confirmed()
-            await self._scan.recover()
+            await self.nodes.wait_until_confirmed()
+            await self.scan.recover()
         except BaseException:
-            self._changed.set()
+            self.changed.set()
             raise
 
 
+@dataclass(slots=True, eq=False)
 class Sweep:
     """Makes up for lost rings while several nodes live, and takes queued agents of others into free slots."""
 
-    def __init__(self, store: StateStore, registry: Registry, nodes: Nodes) -> None:
-        self._store = store
-        self._registry = registry
-        self._nodes = nodes
+    store: StateStore
+    registry: Registry
+    nodes: Nodes
 
     async def run_once(self) -> None:
         """Tell the supervisors here of rows that name this node and that they have not seen."""
-        node_id = self._nodes.node_id
-        if len(self._nodes.living_ids) < 2:
+        node_id = self.nodes.node_id
+        if len(self.nodes.living_ids) < 2:
             return
-        working = self._registry.working_agents  # before the rows: a later start is in none of them
-        rows = await self._store.list_attended(node_id)
+        working = self.registry.working_agents  # before the rows: a later start is in none of them
+        rows = await self.store.list_attended(node_id)
         for row in rows:
-            self._registry.catch_up(row)
+            self.registry.catch_up(row)
         # Deleted, or taken over by another node: the runs of these agents here are to end.
-        self._registry.tell_all(sorted(working.difference(row.agent_id for row in rows)), Signal.RELOAD)
-        if untaken := self._registry.untaken_slots:
-            limit = self._registry.max_runs_per_organization
-            queued = await self._store.list_queued_elsewhere(node_id, untaken, limit)
-            self._registry.tell_all(queued, Signal.RELOAD)
+        self.registry.tell_all(sorted(working.difference(row.agent_id for row in rows)), Signal.RELOAD)
+        if untaken := self.registry.untaken_slots:
+            limit = self.registry.max_runs_per_organization
+            queued = await self.store.list_queued_elsewhere(node_id, untaken, limit)
+            self.registry.tell_all(queued, Signal.RELOAD)
 
 
 @dataclass(slots=True, eq=False)
@@ -212,15 +212,15 @@ class PauseSync:
         self._seen, self._was_chosen = paused, is_chosen
 
 
+@dataclass(slots=True, eq=False)
 class BudgetRenewal:
     """Signals resting agents that are over their budgets, or within them, other than the event log says."""
 
-    def __init__(self, store: StateStore, registry: Teller, clock: Clock) -> None:
-        self._store = store
-        self._registry = registry
-        self._clock = clock
+    store: StateStore
+    registry: Teller
+    clock: Clock
 
     async def run_once(self) -> None:
-        now = self._clock.now()
-        await tell_pages(partial(self._store.list_within_budget, now, renewed_at(now)), self._registry)
-        await tell_pages(partial(self._store.list_newly_over_budget, now), self._registry)
+        now = self.clock.now()
+        await tell_pages(partial(self.store.list_within_budget, now, renewed_at(now)), self.registry)
+        await tell_pages(partial(self.store.list_newly_over_budget, now), self.registry)

@@ -11,6 +11,7 @@ import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 from heapq import nsmallest
@@ -146,30 +147,23 @@ class Connect(Protocol):
     def __call__(self, peer: str, *, is_spare: bool) -> Connection: ...
 
 
+@dataclass(slots=True, eq=False)
 class Acceptor:
     """Passes each connection of a socket to a protocol that `connect` builds, unless it is refused."""
 
-    def __init__(
-        self,
-        listener: socket.socket,
-        connections: Connections,
-        connect: Connect,
-        answer_headers: Mapping[str, str],
-        lines: LineLimit,
-    ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._listener = listener
-        self._connections = connections
-        self._connect = connect
-        self._answer_headers = answer_headers
-        self._lines = lines
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._pause: asyncio.TimerHandle | None = None
+    listener: socket.socket
+    connections: Connections
+    connect: Connect
+    answer_headers: Mapping[str, str]
+    lines: LineLimit
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _pause: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> "Acceptor":
-        self._listener.setblocking(False)
-        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
-        self._listener.listen(BACKLOG)  # changes nothing if another process with this socket has done so
+        self.listener.setblocking(False)
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+        self.listener.listen(BACKLOG)  # changes nothing if another process with this socket has done so
         self._resume()
         return self
 
@@ -178,31 +172,31 @@ class Acceptor:
         if self._pause is not None:
             self._pause.cancel()
         else:
-            self._loop.remove_reader(self._listener)
+            self._loop.remove_reader(self.listener)
         await asyncio.gather(*self._tasks)
 
     def _resume(self) -> None:
         self._pause = None
-        self._loop.add_reader(self._listener, self._accept)
+        self._loop.add_reader(self.listener, self._accept)
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_AT_ONCE):
             try:
-                client, address = self._listener.accept()
+                client, address = self.listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
                 self._pause_after(error)
                 return
             client.setblocking(False)
-            place = self._connections.place_for(address[0])
+            place = self.connections.place_for(address[0])
             if place in REFUSALS:
                 status, detail = REFUSALS[place]
                 with client, suppress(OSError):  # the client may have disconnected
-                    client.send(raw_answer(status, detail, self._answer_headers))
+                    client.send(raw_answer(status, detail, self.answer_headers))
                 continue
-            connection = self._connect(address[0], is_spare=place is Place.OPERATORS_REQUEST)
-            self._connections.add(connection)
+            connection = self.connect(address[0], is_spare=place is Place.OPERATORS_REQUEST)
+            self.connections.add(connection)
             task = self._loop.create_task(self._open(client, connection))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -211,15 +205,15 @@ class Acceptor:
         try:
             await self._loop.connect_accepted_socket(lambda: connection, client)
         except OSError:  # the client has disconnected
-            self._connections.remove(connection)
+            self.connections.remove(connection)
             client.close()
 
     def _pause_after(self, error: OSError) -> None:
         """Make room and try again soon. The socket stays readable, so without a pause the loop would spin."""
-        self._loop.remove_reader(self._listener)
+        self._loop.remove_reader(self.listener)
         self._pause = self._loop.call_later(PAUSE_SECONDS, self._resume)
-        self._connections.evict()
-        self._lines.write(
+        self.connections.evict()
+        self.lines.write(
             log.error, "connections cannot be accepted; raise the limit of open files", reason=error.strerror
         )
 
