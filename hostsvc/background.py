@@ -168,13 +168,13 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class Chores:
     """Wraps services that one node does for all, so that the others only pass on what is new for them."""
 
-    def __init__(self, membership: Membership, signals: Signals, clock: Clock) -> None:
-        self._membership = membership
-        self._signals = signals
-        self._clock = clock
+    membership: Membership
+    signals: Signals
+    clock: Clock
 
     def __call__(
         self, run_once: Callable[[], Awaitable[object]], news: asyncio.Event | None = None, kind: str = ""
@@ -182,11 +182,11 @@ class Chores:
         """Return the service. A node without the chores rings a bell of this kind if `news` is set."""
 
         async def run_here_or_ring() -> None:
-            if self._membership.does_chores:
+            if self.membership.does_chores:
                 await run_once()
-            elif news is not None and await wait_for_event(news, CHORES_SECONDS, self._clock):
+            elif news is not None and await wait_for_event(news, CHORES_SECONDS, self.clock):
                 news.clear()
-                self._signals.ring_for_chores(kind)
+                self.signals.ring_for_chores(kind)
 
         return run_here_or_ring
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 Owner = TypeVar("Owner", bound=Hashable)
@@ -12,6 +13,7 @@ class QueueFull(Exception):
     """Too many callers of one owner wait for a slot."""
 
 
+@dataclass(slots=True, eq=False)
 class FairSlots(Generic[Owner]):
     """Slots that owners of calls, such as organizations, take or wait for, each in its own queue.
 
@@ -21,24 +23,18 @@ class FairSlots(Generic[Owner]):
     owner, it waits behind all for which it is not.
     """
 
-    def __init__(
-        self,
-        slots: int,
-        max_waiting: int | None = None,
-        goes_last: Callable[[Owner], bool] = lambda _: False,
-    ) -> None:
-        self._free = slots
-        self._max_waiting = max_waiting
-        self._goes_last = goes_last
-        self._taken: Counter[Owner] = Counter()
-        self._queues: dict[Owner, dict[asyncio.Future[None], None]] = {}
+    free: int
+    max_waiting: int | None = None
+    goes_last: Callable[[Owner], bool] = lambda _: False
+    _taken: Counter[Owner] = field(default_factory=Counter)
+    _queues: dict[Owner, dict[asyncio.Future[None], None]] = field(default_factory=dict)
 
     async def take(self, owner: Owner) -> None:
         """Wait for a slot, which the caller must release. Raise QueueFull."""
         if self._may_take(owner):  # then its queue is empty
             self._count(owner)
             return
-        if len(self._queues.get(owner, ())) == self._max_waiting:
+        if len(self._queues.get(owner, ())) == self.max_waiting:
             raise QueueFull
         turn = asyncio.get_running_loop().create_future()
         self._queues.setdefault(owner, {})[turn] = None
@@ -53,7 +49,7 @@ class FairSlots(Generic[Owner]):
 
     def release(self, owner: Owner) -> None:
         """Give a slot back, and grant it to the next in line."""
-        self._free += 1
+        self.free += 1
         decrement(self._taken, owner)
         while candidates := [waiting for waiting in self._queues if self._may_take(waiting)]:
             next_id = min(candidates, key=self._rank)
@@ -66,13 +62,13 @@ class FairSlots(Generic[Owner]):
                     self._queues[next_id] = self._queues.pop(next_id)
 
     def _rank(self, owner: Owner) -> tuple[bool, int]:
-        return self._goes_last(owner), self._taken[owner]
+        return self.goes_last(owner), self._taken[owner]
 
     def _may_take(self, owner: Owner) -> bool:
-        return self._taken[owner] < self._free
+        return self._taken[owner] < self.free
 
     def _count(self, owner: Owner) -> None:
-        self._free -= 1
+        self.free -= 1
         self._taken[owner] += 1
 
     def _leave(self, owner: Owner, turn: asyncio.Future[None]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 from email.utils import make_msgid, parseaddr
+from functools import partial
 from typing import Any, Literal
 
 import aiosmtplib
@@ -45,12 +46,12 @@ class MailSettings(Bounded):
         return {**relay, **security, "username": self.user or None, "password": self.password or None}
 
 
+@dataclass(slots=True, eq=False)
 class MailRelay:
     """The relay, and the letters that wait for it. What still waits when the process ends is lost."""
 
-    def __init__(self, settings: MailSettings) -> None:
-        self._settings = settings
-        self._waiting: asyncio.Queue[Write] = asyncio.Queue(MAX_WAITING)
+    settings: MailSettings
+    _waiting: asyncio.Queue[Write] = field(default_factory=partial(asyncio.Queue, MAX_WAITING))
 
     def send_later(self, write: Write) -> None:
         """Add a letter to those that wait, if there is room."""
@@ -63,12 +64,12 @@ class MailRelay:
         """Wait for a letter and try once to send it; a relay repeats what can be repeated."""
         write, subject = await self._waiting.get(), ""
         try:
-            async with asyncio.timeout(self._settings.timeout_seconds):
+            async with asyncio.timeout(self.settings.timeout_seconds):
                 if letter := await write():
                     subject = letter["Subject"]
-                    letter["From"], letter["Date"] = self._settings.sender, SystemClock().now()
+                    letter["From"], letter["Date"] = self.settings.sender, SystemClock().now()
                     letter["Message-ID"] = make_msgid(domain=parseaddr(letter["From"])[1].partition("@")[2])
-                    await aiosmtplib.send(letter, **self._settings.options())
+                    await aiosmtplib.send(letter, **self.settings.options())
                     log.info("mail sent", subject=subject)
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:  # TimeoutError is an OSError
             reason = excerpt(f"{type(error).__name__} {error}", 200)

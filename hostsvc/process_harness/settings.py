@@ -1,11 +1,11 @@
 """The settings of the harness, which executes runs."""
 
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from supervisors.settings import YEAR_SECONDS, Bounded, between, require_between
+from supervisors.settings import YEAR_SECONDS, Bounded, between
 
 # git would run the program that `<helper>::<address>` names.
 REMOTE_HELPER = re.compile(r"[A-Za-z0-9]+::")
@@ -19,23 +19,22 @@ Network = Literal["full", "service"]
 
 
 @dataclass(frozen=True, slots=True)
-class RunLimits:
+class RunLimits(Bounded):
     """The limits of one run in a process of its own; 0 means no limit.
 
     `processes` counts threads, too. `memory_mb`, `cpu_seconds`, `file_mb` and `open_files` apply to each
     single process; in a control group `memory_mb` applies to all of them together.
     """
 
-    processes: int = 512
-    memory_mb: int = 2048
-    cpu_seconds: int = 0
-    file_mb: int = 1024
-    open_files: int = 1024
-    home_mb: int = 1024
+    processes: int = between(512, 0, MAX_LIMIT)
+    memory_mb: int = between(2048, 0, MAX_LIMIT)
+    cpu_seconds: int = between(0, 0, MAX_LIMIT)
+    file_mb: int = between(1024, 0, MAX_LIMIT)
+    open_files: int = between(1024, 0, MAX_LIMIT)
+    home_mb: int = between(1024, 0, MAX_LIMIT)
 
     def __post_init__(self) -> None:
-        for limit in fields(self):
-            require_between(limit.name, getattr(self, limit.name), 0, MAX_LIMIT)
+        Bounded.__post_init__(self)
         if 0 < self.open_files < 16:
             raise ValueError(f"open_files must be at least 16 or 0 (no limit), got {self.open_files}")
 

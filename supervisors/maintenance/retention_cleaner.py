@@ -1,7 +1,7 @@
 """The cleaners: they delete expired rows in small batches, so that no other writer has to wait."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -9,7 +9,7 @@ from storage.delivery.receipts import Receipts
 from storage.identity.throttle import ThrottleBuckets
 from storage.retention import Retention
 from supervisors.clock import Clock
-from supervisors.settings import require_between
+from supervisors.settings import Bounded, between
 
 CENTURY_DAYS = 36_525
 SPENDING_KEPT = timedelta(days=2)  # only today's sums are read, but the clock may be set back
@@ -18,22 +18,18 @@ BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class RetentionSettings:
+class RetentionSettings(Bounded):
     """The number of days that rows are kept after their end; 0 means for ever."""
 
-    traces: int = 90
-    tracing_content_days: int = 30
-    notifications: int = 90
-    usage: int = 0
-    webhooks: int = 30
-    events: int = 30
-    audit: int = 400
-    deleted_agents: int = 30
-    deleted_documents: int = 30
-
-    def __post_init__(self) -> None:
-        for setting in fields(self):
-            require_between(setting.name, getattr(self, setting.name), 0, CENTURY_DAYS)
+    traces: int = between(90, 0, CENTURY_DAYS)
+    tracing_content_days: int = between(30, 0, CENTURY_DAYS)
+    notifications: int = between(90, 0, CENTURY_DAYS)
+    usage: int = between(0, 0, CENTURY_DAYS)
+    webhooks: int = between(30, 0, CENTURY_DAYS)
+    events: int = between(30, 0, CENTURY_DAYS)
+    audit: int = between(400, 0, CENTURY_DAYS)
+    deleted_agents: int = between(30, 0, CENTURY_DAYS)
+    deleted_documents: int = between(30, 0, CENTURY_DAYS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -17,21 +18,21 @@ MAX_AGENTS = 100
 SAMPLE_SECONDS = 1.0
 
 
+@dataclass(frozen=True, slots=True)
 class AgentCounter:
     """Counts the agents for the statistics, and reads some of those in quarantine."""
 
-    def __init__(self, store: StateStore, statistics: Statistics, clock: Clock) -> None:
-        self._store = store
-        self._statistics = statistics
-        self._clock = clock
+    store: StateStore
+    statistics: Statistics
+    clock: Clock
 
     async def run_once(self) -> None:
-        now = self._clock.now()
-        counts = await self._store.count(now, quarantine_failures=QUARANTINE_AFTER_FAILURES)
+        now = self.clock.now()
+        counts = await self.store.count(now, quarantine_failures=QUARANTINE_AFTER_FAILURES)
         ids = sorted(counts.quarantined)[:MAX_QUARANTINED]
-        quarantined = await asyncio.gather(*(self._store.get_facts(agent_id, now) for agent_id in ids))
-        self._statistics.counts = counts
-        self._statistics.quarantined = [facts for facts in quarantined if facts is not None]
+        quarantined = await asyncio.gather(*(self.store.get_facts(agent_id, now) for agent_id in ids))
+        self.statistics.counts = counts
+        self.statistics.quarantined = [facts for facts in quarantined if facts is not None]
 
 
 class StuckAgentWatch:

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from random import Random
@@ -70,27 +71,27 @@ ApprovalLink = Callable[[UUID, datetime, datetime | None], str]
 """Returns the link to the approval with this id, of an event at this time, until it expires."""
 
 
+@dataclass(slots=True, eq=False)
 class WebhookMatcher:
     """Matches events of the organizations that have webhooks; each takes its turn with a page of events."""
 
-    def __init__(self, store: WebhookMatching, feed: EventFeed, clock: Clock) -> None:
-        self._store = store
-        self._feed = feed
-        self._clock = clock
-        self._organization_ids: frozenset[UUID] = frozenset()  # that have an active webhook
-        self._waiting: dict[UUID, None] = {}  # those with events to match, in the order of their turns
-        self._held: set[UUID] = set()  # those with a webhook that has too many pending deliveries
-        self._reload_at = 0.0
-        self._retry_at = 0.0
+    store: WebhookMatching
+    feed: EventFeed
+    clock: Clock
+    _organization_ids: frozenset[UUID] = frozenset()  # that have an active webhook
+    _waiting: dict[UUID, None] = field(default_factory=dict)  # with events to match, in their turns
+    _held: set[UUID] = field(default_factory=set)  # with a webhook that has too many pending deliveries
+    _reload_at: float = 0.0
+    _retry_at: float = 0.0
 
     async def run_once(self) -> None:
         """Match events until there is no active webhook; if there is none, wait for one."""
         await self._reload()
         if not self._organization_ids:
-            await wait_for_event(self._store.changed, RELOAD_SECONDS, self._clock)
+            await wait_for_event(self.store.changed, RELOAD_SECONDS, self.clock)
             return
         try:
-            async with self._feed.subscribe(EVERYTHING) as subscription:
+            async with self.feed.subscribe(EVERYTHING) as subscription:
                 self._add(self._organization_ids)  # they may have events from before
                 while self._organization_ids:
                     await self._match_round()
@@ -102,7 +103,7 @@ class WebhookMatcher:
     async def match_waiting(self) -> None:
         """Match a page of events for each of the first organizations that wait."""
         for organization_id in list(islice(self._waiting, MAX_ORGANIZATIONS)):
-            matched = await self._store.match(organization_id, self._feed.settled, self._clock.now())
+            matched = await self.store.match(organization_id, self.feed.settled, self.clock.now())
             del self._waiting[organization_id]
             if matched.has_more:
                 self._waiting[organization_id] = None
@@ -111,40 +112,40 @@ class WebhookMatcher:
 
     async def _match_round(self) -> None:
         """Match, and rest in proportion."""
-        began_at = self._clock.monotonic()
+        began_at = self.clock.monotonic()
         await self.match_waiting()
-        round_seconds = self._clock.monotonic() - began_at
-        await self._clock.sleep(max(MIN_REST_SECONDS, round_seconds * REST_SHARE_OF_MATCHING))
+        round_seconds = self.clock.monotonic() - began_at
+        await self.clock.sleep(max(MIN_REST_SECONDS, round_seconds * REST_SHARE_OF_MATCHING))
 
     async def _take_organizations(self, subscription: Subscription) -> set[UUID]:
         """Return the organizations with new events; wait for them unless there is something else to do."""
         news = asyncio.ensure_future(subscription.get())
         if self._waiting:
-            await self._clock.sleep(0)
+            await self.clock.sleep(0)
         else:
             seconds = HELD_SECONDS if self._held else RELOAD_SECONDS
-            await first_of(asyncio.wait({news}), self._store.changed.wait(), self._clock.sleep(seconds))
+            await first_of(asyncio.wait({news}), self.store.changed.wait(), self.clock.sleep(seconds))
         news.cancel()
         await asyncio.wait({news})
         return set() if news.cancelled() else {event.organization_id for event in news.result()}
 
     async def _refresh(self) -> None:
         """Look again at webhooks that had too many pending deliveries, and at which ones there are."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         if now >= self._retry_at:
             self._add(self._held)
             self._held.clear()
             self._retry_at = now + HELD_SECONDS
-        if self._store.changed.is_set() or now >= self._reload_at:
+        if self.store.changed.is_set() or now >= self._reload_at:
             known = self._organization_ids
             await self._reload()
             self._add(self._organization_ids - known)  # they may have events to match
 
     async def _reload(self) -> None:
         """Read which organizations have an active webhook."""
-        self._store.changed.clear()
-        self._organization_ids = frozenset(await self._store.list_organizations())
-        self._reload_at = self._clock.monotonic() + RELOAD_SECONDS
+        self.store.changed.clear()
+        self._organization_ids = frozenset(await self.store.list_organizations())
+        self._reload_at = self.clock.monotonic() + RELOAD_SECONDS
 
     def _add(self, organization_ids: Iterable[UUID]) -> None:
         for organization_id in organization_ids:
@@ -152,28 +153,26 @@ class WebhookMatcher:
                 self._waiting.setdefault(organization_id)
 
 
+@dataclass(slots=True, eq=False)
 class WebhookSender:
     """Sends due deliveries, each in its own task, so that none waits for another's receiver."""
 
-    def __init__(
-        self, outbox: Outbox, outbound: Outbound, clock: Clock, random: Random, link: ApprovalLink
-    ) -> None:
-        self._outbox = outbox
-        self._outbound = outbound
-        self._link = link
-        self._clock = clock
-        self._random = random
-        self._in_progress: dict[asyncio.Task[None], DueDelivery] = {}
-        self._listed_until = FIRST_RECEIVER
+    outbox: Outbox
+    outbound: Outbound
+    clock: Clock
+    random: Random
+    link: ApprovalLink
+    _in_progress: dict[asyncio.Task[None], DueDelivery] = field(default_factory=dict)
+    _listed_until: tuple[UUID, str] = FIRST_RECEIVER
 
     async def run_once(self) -> None:
         """Wait for a new delivery, at most until the next scan, and start the due deliveries."""
-        await wait_for_event(self._outbox.stored, SCAN_SECONDS, self._clock)
-        self._outbox.stored.clear()
-        began_at = self._clock.monotonic()
+        await wait_for_event(self.outbox.stored, SCAN_SECONDS, self.clock)
+        self.outbox.stored.clear()
+        began_at = self.clock.monotonic()
         await self.start_due()
-        scan_seconds = self._clock.monotonic() - began_at
-        await self._clock.sleep(max(MIN_REST_SECONDS, scan_seconds * REST_SHARE_OF_SENDING))
+        scan_seconds = self.clock.monotonic() - began_at
+        await self.clock.sleep(max(MIN_REST_SECONDS, scan_seconds * REST_SHARE_OF_SENDING))
 
     async def start_due(self) -> None:
         """Start as many due deliveries as there is room for."""
@@ -182,13 +181,13 @@ class WebhookSender:
         # Deliveries in progress are still due, but fill at most half of what is listed of each receiver. Note
         # them before the read: a delivery that ends during it must not start again.
         started_ids = {delivery.id for delivery in self._in_progress.values()}
-        due = await self._outbox.list_due(
-            self._clock.now(), self._listed_until, limit_per_receiver=2 * MAX_PER_RECEIVER, limit=MAX_LISTED
+        due = await self.outbox.list_due(
+            self.clock.now(), self._listed_until, limit_per_receiver=2 * MAX_PER_RECEIVER, limit=MAX_LISTED
         )
         is_complete = len(due) < MAX_LISTED
         self._listed_until = FIRST_RECEIVER if is_complete else max(delivery.receiver for delivery in due)
         if not is_complete:
-            self._outbox.stored.set()  # the next scan lists the other receivers
+            self.outbox.stored.set()  # the next scan lists the other receivers
         waiting = [delivery for delivery in due if delivery.id not in started_ids]
         for delivery in choose(waiting, self._in_progress.values()) if waiting else ():
             task = asyncio.create_task(self._deliver(delivery), name=f"webhook {delivery.id}")
@@ -210,55 +209,55 @@ class WebhookSender:
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         del self._in_progress[task]
-        self._outbox.stored.set()  # there is room for another
+        self.outbox.stored.set()  # there is room for another
 
     async def _deliver(self, delivery: DueDelivery) -> None:
         try:
             await self._record(delivery, await self._attempt(delivery))
         except Exception:  # the outermost edge of a task
             log.exception("webhook delivery crashed", delivery=str(delivery.id))
-            await self._clock.sleep(CRASH_PAUSE_SECONDS)  # until the task ends, the delivery is not repeated
+            await self.clock.sleep(CRASH_PAUSE_SECONDS)  # until the task ends, the delivery is not repeated
 
     async def _attempt(self, delivery: DueDelivery) -> Attempt:
         if delivery.refusal:
-            return Attempt(failed_at=self._clock.now(), error=delivery.refusal)
+            return Attempt(failed_at=self.clock.now(), error=delivery.refusal)
         secret, *old_secrets = delivery.secrets
         call = OutboundCall(
             str(delivery.id),
             delivery.organization_id,
             delivery.url,
-            with_link(delivery.body, self._link),
+            with_link(delivery.body, self.link),
             secret,
             old_secrets=tuple(old_secrets),
         )
         answer: OutboundAnswer | OutboundError
         try:
-            answer = await self._outbound.post(call)
+            answer = await self.outbound.post(call)
         except OutboundError as error:
             answer = error
-        stretch = 1 + self._random.uniform(0, JITTER)
-        return attempt_after(answer, delivery.attempts + 1, self._clock.now(), stretch)
+        stretch = 1 + self.random.uniform(0, JITTER)
+        return attempt_after(answer, delivery.attempts + 1, self.clock.now(), stretch)
 
     async def _record(self, delivery: DueDelivery, attempt: Attempt) -> None:
         """Store the attempt, and retry until that succeeds: otherwise the delivery would be sent again."""
-        ended_at = self._clock.now()
+        ended_at = self.clock.now()
         while True:
             try:
-                disabled = await self._outbox.record(delivery, attempt, ended_at)
+                disabled = await self.outbox.record(delivery, attempt, ended_at)
                 if disabled is not None:
                     _log_disabled(disabled)
                 self._scan_after(attempt)
                 return
             except StorageError as error:
                 log_failure(log, "webhook attempt not stored yet", error, delivery=str(delivery.id))
-            await self._clock.sleep(RECORD_RETRY_SECONDS)
+            await self.clock.sleep(RECORD_RETRY_SECONDS)
 
     def _scan_after(self, attempt: Attempt) -> None:
         """Scan again when the next attempt is due, if it is due soon."""
-        pause = attempt.next_attempt_at - self._clock.now() if attempt.next_attempt_at else SHORT_PAUSE
+        pause = attempt.next_attempt_at - self.clock.now() if attempt.next_attempt_at else SHORT_PAUSE
         if pause < SHORT_PAUSE:
-            moment = self._clock.monotonic() + pause.total_seconds()
-            self._clock.call_at(moment + MIN_REST_SECONDS, self._outbox.stored.set)
+            moment = self.clock.monotonic() + pause.total_seconds()
+            self.clock.call_at(moment + MIN_REST_SECONDS, self.outbox.stored.set)
 
 
 @asynccontextmanager
