@@ -60,10 +60,8 @@ class SpanExporter:
         """Send what is due, until nothing is left or the receiver fails; then wait for longer each time."""
         if self.clock.monotonic() < self._retry_at:
             return
-        reader, position = (
-            EventReader(self.storage.events),
-            await self.storage.instance.spans_exported_until(),
-        )
+        reader = EventReader(self.storage.events)
+        position = await self.storage.instance.spans_exported_until()
         if position is None:  # export the runs that end from now on
             await reader.skip(partial(self.clock.sleep, BLOCKED_SECONDS))
             await self.storage.instance.set_spans_exported(reader.settled)
