@@ -22,8 +22,7 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 from storage.history.trace_model import NewSpan, Span, usage_of
 from storage.history.traces import ExpandedSpan, TraceOwner
 from storage.postgres.json_values import decoded, to_json
-from supervisors.harness.trace_recorder import shortened_json
-from supervisors.text import storable
+from supervisors.text import shortened_json, storable
 
 SPAN_TYPES = {
     **dict.fromkeys(("chat", "generate_content", "text_completion"), "llm"),

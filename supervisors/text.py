@@ -7,6 +7,8 @@ from typing import Any, overload
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import orjson
+
 from storage.postgres.json_values import to_json
 
 STRING_LIMITS = (8_000, 1_000, 200, 40)  # the last one still leaves ids whole
@@ -15,6 +17,8 @@ _LINE_ENDS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
 HIDDEN = b"[secret]"
 MIN_HIDDEN_CHARACTERS = 6  # shorter texts occur by chance
 MAX_HIDDEN_WORDS = 256  # the longest of them; replacing thousands would hold up the event loop
+CUT = "hostsvc.content.cut"  # the member of an object that says what was cut from it
+SPARE_BYTES = 200  # for that note
 
 
 def shorten(value: Any, max_bytes: int) -> tuple[Any, str]:
@@ -32,6 +36,14 @@ def shorten(value: Any, max_bytes: int) -> tuple[Any, str]:
             return shortened, f"It was too long: texts of more than {limit} characters were cut."
     beginning = text[:max_bytes].decode(errors="ignore")
     return beginning, f"It was too long: this is the beginning of its JSON, {max_bytes} of {len(text)} bytes."
+
+
+def shortened_json(text: bytes, max_bytes: int) -> bytes:
+    """Return a JSON object with its longest texts cut, and a note on that."""
+    cut, note = shorten(orjson.loads(text), max_bytes - SPARE_BYTES)
+    if isinstance(cut, dict):
+        return to_json({**cut, CUT: note})
+    return to_json({CUT: f"It was too long to be kept: {len(text)} bytes of JSON."})
 
 
 def excerpt(text: str, max_characters: int) -> str:

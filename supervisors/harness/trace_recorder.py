@@ -26,7 +26,7 @@ from supervisors.clock import Clock, Timer
 from supervisors.errors import log_failure
 from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse
 from supervisors.settings import TracingSettings
-from supervisors.text import shorten, storable
+from supervisors.text import shorten, shortened_json, storable
 from supervisors.tools.tool import ToolDefinition
 
 log = structlog.get_logger()
@@ -38,8 +38,6 @@ FULL = "recording stopped: a trace may have at most {} spans (limits.spans_per_t
 INPUT_MESSAGES = "gen_ai.input.messages"
 OUTPUT_MESSAGES = "gen_ai.output.messages"
 EARLIER_MESSAGES = "hostsvc.input.earlier_messages"
-CUT = "hostsvc.content.cut"
-SPARE_BYTES = 200  # for the note about a cut
 
 
 @dataclass(slots=True, eq=False)
@@ -314,14 +312,6 @@ def content_policy(
     if content == Content.NONE:
         return None
     return ContentPolicy(template.id if template else None, max_bytes)
-
-
-def shortened_json(text: bytes, max_bytes: int) -> bytes:
-    """Return a JSON object with its longest texts cut, and a note on that."""
-    cut, note = shorten(orjson.loads(text), max_bytes - SPARE_BYTES)
-    if isinstance(cut, dict):
-        return to_json({**cut, CUT: note})
-    return to_json({CUT: f"It was too long to be kept: {len(text)} bytes of JSON."})
 
 
 def input_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
