@@ -3,7 +3,6 @@
 import asyncio
 from dataclasses import dataclass, field
 from email.utils import make_msgid, parseaddr
-from functools import partial
 from typing import Any, Literal
 
 import aiosmtplib
@@ -46,12 +45,12 @@ class MailSettings(Bounded):
         return {**relay, **security, "username": self.user or None, "password": self.password or None}
 
 
-@dataclass(slots=True, eq=False)
 class MailRelay:
     """The relay, and the letters that wait for it. What still waits when the process ends is lost."""
 
-    settings: MailSettings
-    _waiting: asyncio.Queue[Write] = field(default_factory=partial(asyncio.Queue, MAX_WAITING))
+    def __init__(self, settings: MailSettings) -> None:
+        self.settings = settings
+        self._waiting: asyncio.Queue[Write] = asyncio.Queue(MAX_WAITING)
 
     def send_later(self, write: Write) -> None:
         """Add a letter to those that wait, if there is room."""

@@ -57,25 +57,36 @@ class RetentionCleaner:
             ("deleted agents, with their traces and usage", settings.deleted_agents, store.delete_agents),
         ):
             if days:
-                deleted[kind] = await _delete_all(delete, self.clock.now() - timedelta(days=days), self.clock)
+                deleted[kind] = await self._delete_all(delete, self.clock.now() - timedelta(days=days))
         deleted["contents of spans"] = await self._delete_content()
-        await _delete_all(store.delete_spending, self.clock.now() - SPENDING_KEPT, self.clock)
+        await self._delete_all(store.delete_spending, self.clock.now() - SPENDING_KEPT)
         return deleted
 
     async def _delete_content(self) -> int:
         """Delete content whose retention is over, and then the system prompts and tools it referred to."""
         store, settings, now = self.store, self.settings, self.clock.now()
         days = settings.tracing_content_days
-        deleted = await _delete_all(partial(store.delete_content, days=days), now, self.clock)
+        deleted = await self._delete_all(partial(store.delete_content, days=days), now)
         days_of_traces = settings.traces or CENTURY_DAYS
         delete_shared = partial(
             store.delete_shared_content, days=days or days_of_traces, days_of_traces=days_of_traces
         )
-        return deleted + await _delete_all(delete_shared, now, self.clock)
+        return deleted + await self._delete_all(delete_shared, now)
 
     async def empty_deleted_agents(self) -> int:
         """Delete the notifications, runs and channels of deleted agents; return the number of rows."""
-        return await _delete_all(self.store.delete_leftovers, self.clock.now(), self.clock)
+        return await self._delete_all(self.store.delete_leftovers, self.clock.now())
+
+    async def _delete_all(self, delete: Callable[[datetime, int], Awaitable[int]], until: datetime) -> int:
+        total = 0
+        while True:
+            began_at = self.clock.monotonic()
+            deleted = await delete(until, BATCH)
+            if deleted == 0:
+                return total
+            total += deleted
+            # Pause for as long as the batch took, so that half of the disk's time is left to others.
+            await self.clock.sleep(self.clock.monotonic() - began_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +98,10 @@ class ReceiptCleaner:
     clock: Clock
 
     async def run_once(self) -> int:
-        """Delete what has expired; return how many rows."""
-        now = self.clock.now()
-        deleted = await _delete_all(self.receipts.delete_expired, now - LIFETIME, self.clock)
-        return deleted + await _delete_all(self.throttle.delete_full, now, self.clock)
-
-
-async def _delete_all(
-    delete: Callable[[datetime, int], Awaitable[int]], until: datetime, clock: Clock
-) -> int:
-    """Delete in small batches until nothing is left; return how many rows."""
-    total = 0
-    while True:
-        began_at = clock.monotonic()
-        deleted = await delete(until, BATCH)
-        if deleted == 0:
-            return total
-        total += deleted
-        # Pause for as long as the batch took, so that half of the disk's time is left to others.
-        await clock.sleep(clock.monotonic() - began_at)
+        """Delete what has expired in small batches; return how many rows."""
+        now, total = self.clock.now(), 0
+        while (deleted := await self.receipts.delete_expired(now - LIFETIME, BATCH)) > 0:
+            total += deleted
+        while (deleted := await self.throttle.delete_full(now, BATCH)) > 0:
+            total += deleted
+        return total
