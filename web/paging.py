@@ -236,15 +236,19 @@ async def send_pieces(
 ) -> web.StreamResponse:
     """Send what is too long for one piece, of `size` bytes if that is known.
 
-    Raise Unavailable if too many lists and files are being sent already. Abort the connection on an error.
+    Raise Unavailable if too many lists and files are being sent already. An error before the first piece is
+    answered; a later one aborts the connection.
     """
     with request[PLACE].more(LIST_UNITS):
         response = web.StreamResponse(headers=headers)
         response.content_length = size
+        first = await anext(pieces, b"") if request.method != "HEAD" else b""
         with aborting(request):
             await response.prepare(request)
             if request.method == "HEAD":
                 return response
+            await write_in_pieces(response, first)
+            first = b""  # a slow reader would keep it in memory to the end
             async for piece in pieces:
                 await write_in_pieces(response, piece)
             await response.write_eof()

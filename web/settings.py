@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from ipaddress import IPv4Network, IPv6Network
-from math import inf
 
 from storage.history.spans import MAX_SPANS_PER_TRACE
 from storage.organization_limits import StorageLimits
-from supervisors.settings import Bounded, between
+from supervisors.settings import YEAR_SECONDS, Bounded, between
 
 VERSION = version("hostsvc")  # of the service, as answers name it
 MIN_SECRET_BYTES = 32
@@ -72,12 +71,13 @@ class ConnectionSettings(Bounded):
     `has_access_log`: whether each request has a line in the log.
     """
 
-    max_connections: int = between(10_000, 1, inf)
+    max_connections: int = between(10_000, 1, 1_000_000)
     # For a whole request head, from the connection or from its first byte.
-    head_seconds: float = between(15.0, MIN_SECONDS, inf)
-    reader_seconds: float = between(30.0, MIN_SECONDS, inf)  # how long a client may take nothing of an answer
+    head_seconds: float = between(15.0, MIN_SECONDS, YEAR_SECONDS)
+    # How long a client may take nothing of an answer.
+    reader_seconds: float = between(30.0, MIN_SECONDS, YEAR_SECONDS)
     # Longer than load balancers keep an idle connection, which is 600.
-    keepalive_seconds: float = between(630.0, MIN_SECONDS, inf)
+    keepalive_seconds: float = between(630.0, MIN_SECONDS, YEAR_SECONDS)
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     is_https: bool = False
     has_access_log: bool = False

@@ -477,9 +477,7 @@ async def download_attachment(request: web.Request, caller: Caller) -> web.Strea
         for position, _ in enumerate(range(0, attachment.size, CHUNK_BYTES)):
             async with request.app[ROOM].reading(caller.accountable):
                 piece = await attachments.get_chunk(attachment.id, position)
-            if piece is None:
-                raise FileNotFoundError("the file was deleted while it was sent")
-            yield piece
+            yield require_found(piece)  # else the file was deleted meanwhile
 
     return await send_pieces(request, headers_of(attachment), pieces(), attachment.size)
 
