@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hostsvc_testing.memory.faulty_wire import IDLE_IN_TRANSACTION_SECONDS, QUANTUM_SECONDS
-from hostsvc_testing.memory.tables import Nobody, Tables
+from hostsvc_testing.memory.tables import QUANTUM_SECONDS, Nobody, Tables
 from hostsvc_testing.virtual.clock import Wall
 from hostsvc_testing.virtual.history import History
 from hostsvc_testing.virtual.virtual_loop import VirtualLoop
@@ -35,6 +34,7 @@ from tests.simulation.due import (
     quarantine,
     window_of,
 )
+from tests.simulation.faulty_wire import IDLE_IN_TRANSACTION_SECONDS
 from tests.simulation.judge_texts import OWNED, change_text, moment
 from tests.simulation.process import SUPERVISORS, SWEEP_SECONDS, SimulatedProcess
 

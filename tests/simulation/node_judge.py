@@ -3,11 +3,11 @@
 from datetime import timedelta
 from uuid import UUID
 
-from hostsvc_testing.cluster import Cluster, Membership
 from hostsvc_testing.memory.tables import Nobody
 from storage.agent_facts import AgentState, StateUpdate
 from supervisors.engine.registry import Registry
 from supervisors.policy.attendance import AWAKE, OVERDUE
+from tests.simulation.cluster import Cluster, Membership
 from tests.simulation.judge import SWEPT_SECONDS, Judge
 from tests.simulation.process import RUNS, SimulatedProcess
 

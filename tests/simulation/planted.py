@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hostsvc_testing.cluster import SimulatedNode
 from hostsvc_testing.memory import memory_facts, memory_states
 from hostsvc_testing.memory.memory_queue import MemoryNotifications
 from hostsvc_testing.memory.memory_schedules import MemorySchedules
@@ -27,6 +26,7 @@ from supervisors.maintenance.scans import BudgetRenewal, DueScan, Sweep
 from supervisors.policy import attendance, decisions, limits, parked_calls, schedules, transitions
 from supervisors.policy.attendance import View
 from supervisors.tools import parking
+from tests.simulation.cluster import SimulatedNode
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from random import Random
+from uuid import UUID
 
-from hostsvc_testing.cluster import SimulatedNode
-from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS, FaultyWire
-from hostsvc_testing.memory.tables import Made, Tables
+from hostsvc_testing.memory.tables import QUANTUM_SECONDS, Made, Tables
 from hostsvc_testing.process import Process, Service
 from hostsvc_testing.virtual.clock import Wall
 from hostsvc_testing.virtual.virtual_loop import VirtualLoop
 from storage.parked_calls import ParkedCall
+from supervisors.engine.messages import Signal
+from supervisors.engine.registry import Registry
 from supervisors.engine.run import Harness
 from supervisors.events.feed import EventFeed
 from supervisors.maintenance.due_tasks import DueLook
@@ -20,6 +21,8 @@ from supervisors.maintenance.scans import NodeWatch, Sweep
 from supervisors.maintenance.schedules import ScheduleRunner
 from supervisors.policy.parked_calls import CallAnswer, effective_arguments
 from supervisors.settings import RunSettings, SupervisorSettings
+from tests.simulation.cluster import SimulatedNode
+from tests.simulation.faulty_wire import FaultyWire
 
 SUPERVISORS = SupervisorSettings(debounce_cap_seconds=10, scan_interval_seconds=5, idle_seconds=2)
 RUNS = RunSettings(max_seconds=8, stop_grace_seconds=1, min_interval_seconds=1)
@@ -54,6 +57,10 @@ class SimulatedProcess(Process):
         node: SimulatedNode,
     ) -> None:
         super().__init__(loop, tables, wall, wire, node, QuantisedRandom(seed))
+        self.node: SimulatedNode = node
+        self.wire: FaultyWire = wire
+        node.owner = self
+        self.has_begun = False
         self.run_settings = replace(RUNS, max_concurrent=slots)
         self.organization_limit = organization_limit
         self._has_schedules = bool(tables.schedules)
@@ -64,6 +71,29 @@ class SimulatedProcess(Process):
         """Recover all agents and start the maintenance services."""
         self._is_one_of_many = is_one_of_many
         await super().begin(harness)
+        self.has_begun = True
+
+    def build_registry(self, harness: Harness) -> Registry:
+        registry = super().build_registry(harness)
+        self.node.hear = registry.hear
+        return registry
+
+    def ring(self, node_id: int, signal: Signal, agent_id: UUID) -> None:
+        self.node.ring(node_id, signal, agent_id)
+
+    def freeze(self) -> None:
+        """Do nothing from now on, as after a SIGSTOP."""
+        self.wire.freeze()
+        self._loop.freeze(self)
+        self.clock.freeze()
+        self.node.freeze()
+
+    def thaw(self) -> None:
+        """Go on."""
+        self.wire.thaw()
+        self._loop.thaw(self)
+        self.clock.thaw()
+        self.node.thaw()
 
     async def regain_confirmation(self) -> None:
         self.node.regain_confirmation()

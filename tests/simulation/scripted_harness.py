@@ -8,7 +8,7 @@ from decimal import Decimal
 from random import Random
 
 from hostsvc.llm.price_list import PriceList
-from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
+from hostsvc_testing.memory.tables import QUANTUM_SECONDS
 from hostsvc_testing.virtual.history import History
 from storage.errors import StorageError
 from storage.events.model import by_run

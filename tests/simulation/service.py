@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
 
-from hostsvc_testing.cluster import LATEST_READ_SECONDS, Cluster
-from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS, FaultyWire
-from hostsvc_testing.memory.tables import Tables
+from hostsvc_testing.memory.tables import QUANTUM_SECONDS, Tables
 from hostsvc_testing.virtual.clock import Wall
 from hostsvc_testing.virtual.history import History
 from hostsvc_testing.virtual.virtual_loop import VirtualLoop
 from storage.errors import StorageError
 from tests.simulation.clients import Clients
+from tests.simulation.cluster import LATEST_READ_SECONDS, Cluster
+from tests.simulation.faulty_wire import FaultyWire
 from tests.simulation.followers import Followers
 from tests.simulation.ids import Ids
 from tests.simulation.judge import Judge

@@ -11,8 +11,7 @@ from typing import Any
 
 import structlog
 
-from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
-from hostsvc_testing.memory.tables import Tables
+from hostsvc_testing.memory.tables import QUANTUM_SECONDS, Tables
 from hostsvc_testing.virtual.clock import Wall
 from hostsvc_testing.virtual.history import History
 from hostsvc_testing.virtual.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop, end_leftovers

@@ -8,8 +8,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
-from hostsvc_testing.memory.tables import Tables
+from hostsvc_testing.memory.tables import QUANTUM_SECONDS, Tables
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from supervisors.engine.messages import OwnedFieldsRequest
 from supervisors.policy.explanations import OVER_BUDGET

@@ -25,12 +25,11 @@ from structlog.typing import EventDict
 from hostsvc.llm.price_list import PriceList
 from hostsvc_testing import rows
 from hostsvc_testing.agent_run import AgentFunction, AgentRun
-from hostsvc_testing.cluster import Cluster
-from hostsvc_testing.memory.faulty_wire import FaultyWire
 from hostsvc_testing.memory.memory_store import build_memory_storage
 from hostsvc_testing.memory.memory_tools import ADAPTER, LocalSchemaChecker
+from hostsvc_testing.memory.process_wire import ProcessWire
 from hostsvc_testing.memory.tables import Tables
-from hostsvc_testing.process import Process, Service
+from hostsvc_testing.process import LoneNode, Process, Service
 from hostsvc_testing.script import Script
 from hostsvc_testing.virtual.clock import TICK_SECONDS, Wall
 from hostsvc_testing.virtual.history import History
@@ -131,7 +130,7 @@ class World:
         self.sent: dict[UUID, Message] = {}
         self._behaviours: dict[UUID, Script | AgentFunction] = {}  # by agent or template
         self._chance = self.random("world")
-        self.cluster = Cluster(self.loop, self._chance, share_lost=0, has_delays=False)
+        self.lives = count(1)  # of the service, each a node of its own
         self._copies, self._is_dead = 1, False  # of each delivery; while it is killed
         self._stuck_at = self.loop.time() + PATIENCE_SECONDS
         self._noted, self._rested = asyncio.Event(), asyncio.Event()
@@ -326,11 +325,9 @@ class World:
         await self._noted.wait()
         for _ in range(self._chance.randrange(CRASH_STEPS)):
             await asyncio.sleep(0)
-        self.loop.freeze(self._process)
         self._is_dead = True
         self.history.note("the service is killed")
         await self._process.die()
-        self.cluster.bury(self._process.node.node_id)
         await asyncio.sleep(self._chance.choice(RESTART_SECONDS))
         await self._start()
         self.history.note("the service is started again")
@@ -357,9 +354,9 @@ class WorldProcess(Process):
     ask_mcp: Any = None  # there are no MCP servers
 
     def __init__(self, world: World) -> None:
-        node = world.cluster.join()
+        node = LoneNode(next(world.lives))
         life = world.random(f"life {node.node_id}")
-        wire = FaultyWire(world.loop, life, world.history, lambda *_: None)
+        wire = ProcessWire(world.loop, life)
         super().__init__(world.loop, world.tables, world.wall, wire, node, life)
         self._world = world
         self._due, self._looked_at, self._rings_at = asyncio.Event(), 0.0, 0.0

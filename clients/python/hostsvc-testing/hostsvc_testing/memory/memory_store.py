@@ -14,7 +14,6 @@ from typing import Any
 from uuid import UUID
 
 from hostsvc_testing.memory import row_events
-from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
 from hostsvc_testing.memory.memory_calls import MemoryParkedCalls
 from hostsvc_testing.memory.memory_channels import (
     MemoryContacts,
@@ -29,7 +28,7 @@ from hostsvc_testing.memory.memory_queue import MemoryNotifications
 from hostsvc_testing.memory.memory_schedules import MemorySchedules
 from hostsvc_testing.memory.memory_states import MemoryStates
 from hostsvc_testing.memory.memory_tools import MemoryTools, Untold
-from hostsvc_testing.memory.tables import ShortWire, Tables, Transaction, Wire
+from hostsvc_testing.memory.tables import QUANTUM_SECONDS, ShortWire, Tables, Transaction, Wire
 from storage.agent_facts import AgentState, Budget
 from storage.agents.agents import Child, Share
 from storage.errors import ReferenceMissing

@@ -4,7 +4,6 @@ A statement sees what was committed when it began. A row to be changed is locked
 and is then seen as its last holder left it, while all other rows are still seen as at the beginning. Wake-ups
 get lost in that gap, so everything that locks has the gap, with a turn of the loop in it.
 
-
 Ids of events are taken while a statement runs. A commit takes a turn of the loop, too, so that transactions
 may commit in another order than that of the ids of their events.
 """
@@ -35,6 +34,7 @@ from supervisors.policy.parked_calls import Decision
 Result = TypeVar("Result")
 
 LOCK_TIMEOUT_SECONDS = 1.0
+QUANTUM_SECONDS = 0.25  # all delays are multiples of it, so that events coincide
 
 
 class Witness(Protocol):

@@ -9,7 +9,7 @@ from enum import StrEnum
 from random import Random
 from uuid import UUID
 
-from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
+from hostsvc_testing.memory.tables import QUANTUM_SECONDS
 from hostsvc_testing.virtual.virtual_loop import VirtualLoop
 from supervisors.engine.messages import Signal
 

@@ -1,21 +1,21 @@
-"""The connection between a simulated process and its database, which loses statements and answers."""
+"""The connection of a simulated process, which loses statements and answers, and stands still with it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import StrEnum
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
-from hostsvc_testing.memory.tables import Transaction
+from hostsvc_testing.memory.process_wire import ProcessWire
+from hostsvc_testing.memory.tables import QUANTUM_SECONDS
 from hostsvc_testing.virtual.history import History
 from hostsvc_testing.virtual.virtual_loop import OwnedTask, VirtualLoop
-from storage.errors import DatabaseUnavailable, NodeEnded, StorageError
+from storage.errors import DatabaseUnavailable, StorageError
 
 Result = TypeVar("Result")
 
-QUANTUM_SECONDS = 0.25  # all delays are multiples of it, so that events coincide
 MOST_DELAY = 4
 IDLE_IN_TRANSACTION_SECONDS = 5.0  # as in SERVER_SETTINGS of storage.postgres.connections
 
@@ -31,8 +31,8 @@ class Fault(StrEnum):
 DRAWN = (*Fault, Fault.LATE)  # twice, as a late statement may meet what has happened since
 
 
-class FaultyWire:
-    """A wire that is healthy but for episodes of trouble. A dead process sends nothing.
+class FaultyWire(ProcessWire):
+    """A wire that is healthy but for episodes of trouble.
 
     `disturbed` is called with the agent of a fault (None for any), and with how long it lasts at least.
     """
@@ -44,16 +44,13 @@ class FaultyWire:
         history: History,
         disturbed: Callable[[UUID | None, float], None],
     ) -> None:
-        self._loop = loop
-        self._random = random
+        super().__init__(loop, random)
         self._history = history
         self._disturbed = disturbed
-        self._in_flight: list[OwnedTask] = []
         self._troubled_until = 0.0
         self._share_of_faults = 0.0
-        self.is_cut = self.is_frozen = False
+        self.is_frozen = False
         self._under_way: dict[OwnedTask, UUID | None] = {}
-        self._open: list[Transaction] = []
 
     def trouble(self, seconds: float, share: float) -> None:
         """Let this share of the statements meet a fault for this long, from now on."""
@@ -62,8 +59,7 @@ class FaultyWire:
     async def carry(
         self, statement: Callable[[], Awaitable[Result]], agent_id: UUID | None, *, may_be_late: bool = True
     ) -> Result:
-        if self.is_cut:
-            raise NodeEnded("this process is dead")
+        self.require_alive()
         task = asyncio.current_task()
         if not isinstance(task, OwnedTask):
             return await self._carry(statement, agent_id, may_be_late=may_be_late)
@@ -90,28 +86,6 @@ class FaultyWire:
         self._history.note(f"a statement about {self._history.name(agent_id)} {fault} ({delay} s)")
         return await self._suffer(fault, statement, delay)
 
-    async def run_to_completion(self, write: Coroutine[Any, Any, Result]) -> Result:
-        if self.is_cut:
-            write.close()
-            raise NodeEnded("this process is dead")
-        task = self._loop.create_task(write, name="write")
-        self._in_flight = [*self.in_flight(), task]
-        return await asyncio.shield(task)
-
-    def in_flight(self) -> list[OwnedTask]:
-        """Return the writes that are under way."""
-        return [task for task in self._in_flight if not task.done()]
-
-    def cut(self) -> list[OwnedTask]:
-        """Kill the process: each write under way arrives or does not. Return them."""
-        self.is_cut = True
-        self._end_transactions()
-        under_way = self.in_flight()
-        for task in under_way:
-            if self._random.random() < 0.5:
-                task.cancel()
-        return under_way
-
     def freeze(self) -> None:
         """Send nothing and take no answer from now on. The server ends transactions that stand still."""
         self.is_frozen = True
@@ -121,10 +95,6 @@ class FaultyWire:
         """Go on."""
         self.is_frozen = False
         self._idle_timer.cancel()
-
-    def _end_transactions(self) -> None:
-        for transaction in self._open:
-            transaction.roll_back()
 
     async def _until_thawed(self) -> None:
         """Take no answer while the process is frozen."""
@@ -142,11 +112,6 @@ class FaultyWire:
                 task.cancel()
         while any(task.is_at_server for task in (*self._in_flight, *self._under_way) if not task.done()):  # noqa: ASYNC110
             await asyncio.sleep(QUANTUM_SECONDS)
-
-    def opened(self, transaction: Transaction) -> None:
-        """Take note of a transaction that waits for the process between its statements."""
-        self._open = [one for one in self._open if not one.is_over]
-        self._open.append(transaction)
 
     @property
     def is_in_transaction(self) -> bool:
