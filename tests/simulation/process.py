@@ -43,7 +43,6 @@ class SimulatedProcess(Process):
 
     supervisor_settings = SUPERVISORS
     scan_seconds = SUPERVISORS.scan_interval_seconds
-    idle_seconds = IDLE_SWEEP_SECONDS
 
     def __init__(
         self,
@@ -101,9 +100,13 @@ class SimulatedProcess(Process):
             await self._scan.recover()
 
     def services(self) -> Iterator[Service]:
+        yield "idle supervisors", self._drop_idle, IDLE_SWEEP_SECONDS
         yield "event feed", self.feed.run_once, 0
         yield from self._services_of_due()
         yield from self._services_of_many()
+
+    async def _drop_idle(self) -> None:
+        self.registry.drop_idle()
 
     def _services_of_due(self) -> Iterator[Service]:
         """Return what fires schedules and makes parked calls, at every node, in a world that has any."""

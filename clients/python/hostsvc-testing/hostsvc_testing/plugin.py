@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -63,9 +63,7 @@ def _run_in_world(test: Any, *args: Any, world: World | RemoteWorld, **fixtures:
 
 
 @pytest.fixture
-def world(request: pytest.FixtureRequest) -> Iterator[World | RemoteWorld]:
-    """Yield a world of agents: in memory and in virtual time, or that of a service."""
-    if request.config.option.hostsvc_url:
-        yield RemoteWorld(request.config.option.hostsvc_url)
-        return
-    yield World(request.param, request.path.parent)
+def world(request: pytest.FixtureRequest) -> World | RemoteWorld:
+    """Return a world of agents: in memory and in virtual time, or that of a service."""
+    url = request.config.option.hostsvc_url
+    return RemoteWorld(url) if url else World(request.param, request.path.parent)

@@ -59,7 +59,7 @@ class Process:
     supervisor_settings = SupervisorSettings()
     run_settings = RunSettings()
     organization_limit = 0
-    scan_seconds = idle_seconds = 86_400.0  # between two scans, and between two looks for idle supervisors
+    scan_seconds = 86_400.0  # between two scans
 
     def __init__(
         self,
@@ -77,8 +77,6 @@ class Process:
         self._tables = tables
         self._loop = loop
         self._random = random
-        self.registry: Registry
-        self._scan: DueScan
 
     async def begin(self, harness: Harness) -> None:
         """Recover all agents and start the maintenance services."""
@@ -93,7 +91,6 @@ class Process:
             ("due scan", self._scan.run_once, self.scan_seconds),
             ("pauses", pauses.run_once, self.scan_seconds),
             ("budgets", budgets.run_once, self.scan_seconds),
-            ("idle supervisors", self._drop_idle, self.idle_seconds),
             *self.services(),
         ):
             await services.spawn(repeat(name, run_once, seconds, clock), name=name)
@@ -140,6 +137,3 @@ class Process:
     def _tell_of_clearings(self, agent_ids: Sequence[UUID]) -> None:
         if not self.wire.is_cut:
             self.registry.tell_all(agent_ids, Signal.CLEARED)
-
-    async def _drop_idle(self) -> None:
-        self.registry.drop_idle()

@@ -1,4 +1,4 @@
-"""Valid rows with as few words as possible: the fields that a test does not name have plain values."""
+"""Valid rows with as few words as possible: fields that a test does not name have the defaults of the API."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -6,17 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from storage.ids import new_id
-from storage.model import (
-    Agent,
-    AgentStatus,
-    Organization,
-    Priority,
-    Purpose,
-    ReasoningEffort,
-    Source,
-    Template,
-)
+from storage.model import Agent, Organization, Priority, Source, Template
 from storage.notifications.notifications import NewNotification
+from supervisors.new_agents import build_agent
+from web.api.agents.agents import AgentBody
+from web.api.agents.templates import TemplateBody
 
 # Later than any time that the database takes from its own clock, whenever the tests run.
 NOW = datetime(2126, 11, 21, 9, 0, tzinfo=UTC)
@@ -27,55 +21,14 @@ def organization(**fields: Any) -> Organization:
 
 
 def template(organization_id: UUID, **fields: Any) -> Template:
-    defaults = Template(
-        id=new_id(),
-        organization_id=organization_id,
-        name="Concierge",
-        description="",
-        system_prompt="Be kind.",
-        default_model="builtin/inbox",
-        default_reasoning_effort=ReasoningEffort.NONE,
-        thinking_max_tokens=0,
-        max_turns=0,
-        debounce_window_seconds=0,
-        harness_git_ref="",
-        agent_created_webhook_url="",
-        tool_call_secret="",
-        created_at=NOW,
-    )
-    return replace(defaults, **fields)
+    body = {"name": "Concierge", "system_prompt": "Be kind.", "default_model": "builtin/inbox"}
+    plain = TemplateBody().checked(body) | {"environment_secrets": ()}
+    return replace(Template(new_id(), organization_id, created_at=NOW, **plain), **fields)
 
 
 def agent(organization_id: UUID, **fields: Any) -> Agent:
-    defaults = Agent(
-        id=new_id(),
-        organization_id=organization_id,
-        template_id=None,
-        template_name=None,
-        parent_id=None,
-        parent_name="",
-        adapters=(),
-        tags=(),
-        name="Scout",
-        model="builtin/inbox",
-        created_at=NOW,
-        timezone="UTC",
-        system_prompt="",
-        email_alias=None,
-        max_turns=0,
-        max_sleep_hours=None,
-        harness_git_ref=None,
-        reasoning_effort="",
-        debounce_window_seconds=None,
-        call_voice_id="",
-        purpose=Purpose.PRODUCTION,
-        status=AgentStatus.SLEEPING,
-        sleep_until=None,
-        run_started_at=None,
-        last_wake_reason="",
-        last_wake_interrupted_sleep_until=None,
-    )
-    return replace(defaults, **fields)
+    plain = AgentBody().checked({"name": "Scout", "model": "builtin/inbox"})
+    return replace(build_agent(plain, organization_id, None, None, NOW), **fields)
 
 
 def new_notification(agent_id: UUID, **fields: Any) -> NewNotification:

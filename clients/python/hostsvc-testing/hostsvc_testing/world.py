@@ -387,8 +387,7 @@ class WorldProcess(Process):
     def at_rest(self) -> None:
         """Set the timer for what is due next. A look every few seconds would make a month long."""
         moments = [state.next_due_at for state in self._tables.states.values()]
-        moments += [call.due_at for call in self._tables.calls.rows.values()]
-        moments += [schedule.due_at for schedule in self._tables.schedules.values()]
+        moments += [self.storage.parked_calls.next_due(), self.storage.schedules.next_due()]
         due_at = min((moment for moment in moments if moment is not None), default=None)
         if due_at is not None:
             moment = self._loop.time() + (due_at - self.clock.now()).total_seconds()
@@ -403,7 +402,8 @@ class WorldProcess(Process):
         self._looked_at = self._loop.time()
         await ScheduleRunner(self.storage.schedules, self.clock).fire_due()
         await self._scan.run_once()
-        if any(each.due_at and each.due_at <= self.clock.now() for each in self._tables.calls.rows.values()):
+        call_due_at = self.storage.parked_calls.next_due()
+        if call_due_at is not None and call_due_at <= self.clock.now():
             await runner.run_once()
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
