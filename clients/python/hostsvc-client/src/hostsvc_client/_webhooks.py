@@ -1,7 +1,5 @@
 """Webhooks that the service sends: https://www.standardwebhooks.com."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

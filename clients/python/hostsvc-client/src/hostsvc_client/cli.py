@@ -3,8 +3,6 @@
 Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no answer, 4 the run did not end well.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -18,6 +18,7 @@ HostsvcError
 └── NotGenuine                the signature of a webhook is missing, wrong or too old
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 PASSING = frozenset({408, 429, 502, 503, 504})
@@ -30,14 +31,13 @@ class HostsvcError(Exception):
     is_passing = False  # whether the same request may succeed later
 
 
+@dataclass(eq=False)
 class ConnectionFailed(HostsvcError):
     """The service gave no answer."""
 
+    reason: str
+    is_sent: bool = True
     is_passing, retry_after = True, None
-
-    def __init__(self, reason: str, is_sent: bool = True) -> None:
-        super().__init__(reason, is_sent)
-        self.reason, self.is_sent = reason, is_sent
 
     def __str__(self) -> str:
         return f"no answer from the service: {self.reason}"
@@ -130,35 +130,33 @@ def refusal(status: int, *details: Any) -> Refused:
     return by_status.get(status, ServiceFailed if status >= 500 else Refused)(status, *details)
 
 
+@dataclass(eq=False)
 class SecretLost(HostsvcError):
     """The first answer is lost, and with it the secret. Delete `answer.id`, and create another one."""
 
-    def __init__(self, names: tuple[str, ...], answer: Any) -> None:
-        super().__init__(names, answer)
-        self.names, self.answer = names, answer
+    names: tuple[str, ...]
+    answer: Any
 
     def __str__(self) -> str:
         what, where = ", ".join(self.names), getattr(self.answer, "id", "it")
         return f"created, but the {what} is lost: delete {where}, and create another one"
 
 
+@dataclass(eq=False)
 class EventsLost(HostsvcError):
     """Events after your position are no longer kept: read the present state, then go on with `since`."""
 
-    def __init__(self, since: int) -> None:
-        super().__init__(since)
-        self.since = since
+    since: int
 
     def __str__(self) -> str:
         return f"the log no longer has all events after your position; go on with since={self.since}"
 
 
+@dataclass(eq=False)
 class NotEnded(HostsvcError):
     """The run has not ended in time, or not begun; `run` is what the service has said of it, or None."""
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self.run = run
+    run: Any
 
     def __str__(self) -> str:
         status = getattr(self.run, "status", None)  # of the request

@@ -8,8 +8,6 @@ with current_run() as run:
     run.sleep(hours=24)
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import os

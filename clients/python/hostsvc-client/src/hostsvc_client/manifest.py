@@ -35,14 +35,13 @@ class Kind:
     references: Mapping[str, str] = field(default_factory=dict)
     hidden: str = ""
     """The field with a secret, which is written when the thing is created, and never exported."""
-    unwritten: frozenset[str] = frozenset()
     children: tuple[Kind, ...] = ()
 
     @property
     def fields(self) -> list[str]:
         """Return the fields that a file may have."""
         fields = getattr(inputs, self.body).__annotations__
-        return [name for name in fields if name not in self.unwritten | {"name", self.owner}]
+        return [name for name in fields if name not in STATE | {"name", self.owner}]
 
 
 STATE = frozenset(
@@ -55,7 +54,6 @@ KINDS = (
         "agents",
         "AgentBody",
         references={"template": "templates", "parent": "agents", "adapters": "adapters"},
-        unwritten=STATE,
         children=(Kind("schedules", "NewScheduleBody", owner="agent"),),
     ),
     Kind("hooks", "HookBody", references={"agent": "agents", "template": "templates"}, hidden="secret"),
