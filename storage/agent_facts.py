@@ -3,13 +3,15 @@
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from uuid import UUID
 
 from storage.events.model import NewEvent
 from storage.model import AgentStatus, Outcome, Receipt, Source
+
+MOMENT = timedelta(microseconds=1)  # the shortest time between two activations
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,17 @@ class AgentState:
     node_id: int | None = None  # the node that attends the agent while it is awake
     lingers: bool = False  # its last run is over, and something of it goes on in the process of that node
     version: int = field(default=0, compare=False)  # number of updates; says nothing about the agent
+
+    def activation_at(self, at: datetime, last_activated_at: datetime | None) -> datetime:
+        """Return when a notification of this time becomes active: after all that the agent went through."""
+        before = (
+            last_activated_at,
+            self.last_started_at,
+            self.last_ended_at,
+            self.stopped_at,
+            self.seen_until,
+        )
+        return max([at, *(each + MOMENT for each in before if each is not None)])
 
 
 class ActivationPeriod(StrEnum):

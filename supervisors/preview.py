@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from storage.agent_facts import ActivationPeriod, AgentFacts, PendingGroup
+from storage.agent_facts import MOMENT, ActivationPeriod, AgentFacts, PendingGroup
 from storage.model import AgentStatus, Priority, Source
 from storage.notifications.changes import activation
 from supervisors.bounds import bounds_of, raised
@@ -22,7 +22,6 @@ from supervisors.rewind.least_change import LeastChange
 AFTER_START = "What it does after that depends on that run, which no rule decides."
 RUN_UNKNOWN = "It is running. When its run ends, and what it leaves uncleared, no rule decides."
 PREVIEWED_RUN = UUID(int=0)
-MOMENT = timedelta(microseconds=1)  # the shortest time between two activations
 
 
 @dataclass(frozen=True, slots=True)

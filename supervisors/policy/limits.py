@@ -6,8 +6,8 @@ of one that comes twice the first counts.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Any
@@ -85,6 +85,21 @@ def limits_of(agent: Agent, template: Template | None, changes: Mapping[str, Any
         getattr(template, name, None) if own[name] is None else own[name] for name in WAKE_LIMITS
     )
     return WakeLimits(per_hour, per_day, quiet_hours or "", changes.get("timezone", agent.timezone))
+
+
+def filled(limits: WakeLimits, starts: Sequence[datetime], now: datetime) -> WakeLimits:
+    """Return the limits with those of these starts, in their order, that fill them."""
+    per_hour, per_day = limits.max_wakes_per_hour, limits.max_wakes_per_day
+    if per_hour is None and per_day is None:
+        return limits
+    hour_at, day_at = _filling(starts, per_hour, now - HOUR), _filling(starts, per_day, now - 2 * DAY)
+    return replace(limits, fills_hour_at=hour_at, fills_day_at=day_at)
+
+
+def _filling(starts: Sequence[datetime], limit: int | None, after: datetime) -> datetime | None:
+    """Return the start that fills a limit, if it is later than a moment."""
+    start = starts[-limit] if limit and len(starts) >= limit else after
+    return start if start > after else None
 
 
 def delay_of(limits: WakeLimits, due_at: datetime) -> Delay | None:

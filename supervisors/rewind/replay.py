@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from storage.agent_facts import ActiveTimes, AgentFacts, Budget, WakeLimits
+from storage.agent_facts import MOMENT, ActiveTimes, AgentFacts, Budget
 from storage.events.model import Event, EventType
 from storage.model import AgentStatus, Outcome, Priority, Source
 from storage.notifications.changes import activation
@@ -25,11 +25,10 @@ from supervisors.policy.explanations import (
     WHY_STOPPING_FOR_AGENT_PAUSE,
     WHY_STOPPING_FOR_PAUSE,
 )
-from supervisors.policy.limits import DAY, HOUR
+from supervisors.policy.limits import filled
 from supervisors.policy.phases import Phase
 from supervisors.rewind.recording import Arrival, Recording, moment_of
 
-MOMENT = timedelta(microseconds=1)  # the shortest time between two activations
 NO_STOP = frozenset({WHY_STOPPING_FOR_AGENT_PAUSE, WHY_STOPPING_FOR_PAUSE, WHY_STOPPING_BEFORE_NEXT})
 UNKNOWN_RUN = timedelta(minutes=1)  # the length of a run if none was recorded
 REACTION = timedelta(seconds=1)  # within which the service starts what is due, if it has room
@@ -424,11 +423,7 @@ class Replay:
         active_at = activation(one.priority, one.scheduled_for, self._now, since=since)
         is_new = active_at != since and self._now >= self._recording.replayed_from
         if active_at is not None and active_at != one.scheduled_for and is_new:
-            state = self._state
-            others = (state.last_started_at, state.last_ended_at, state.stopped_at, state.seen_until)
-            latest = max(filter(None, (self._last_active_at, *others)), default=None)
-            active_at = active_at if latest is None else max(active_at, latest + MOMENT)
-            self._last_active_at = active_at
+            active_at = self._last_active_at = self._state.activation_at(active_at, self._last_active_at)
         one.activated_at = active_at
         if active_at is not None:
             self._high[one.id] = one
@@ -472,7 +467,7 @@ class Replay:
             pending=self._active.grouped(state, self._now),
             pending_at_start=self._pending_at_start,
             budgets=tuple(replace(one, spent_usd=self._spent_of(one)) for one in settings.budgets),
-            limits=self._limits(settings.limits),
+            limits=filled(settings.limits, self.starts, self._now),
             interrupted_sleep_until=state.last_wake_interrupted_sleep_until if wake else None,
             wake_reason=wake.reason if wake else "",
         )
@@ -481,17 +476,3 @@ class Replay:
         if not budget.of_organization:
             return self.spent_on(self._now)
         return budget.cap_usd if self._now < self._shared_cap_until else min(Decimal(0), budget.cap_usd - 1)
-
-    def _limits(self, limits: WakeLimits) -> WakeLimits:
-        if limits.max_wakes_per_hour is None and limits.max_wakes_per_day is None:
-            return limits
-        return replace(
-            limits,
-            fills_hour_at=self._filling(limits.max_wakes_per_hour, self._now - HOUR),
-            fills_day_at=self._filling(limits.max_wakes_per_day, self._now - 2 * DAY),
-        )
-
-    def _filling(self, limit: int | None, after: datetime) -> datetime | None:
-        """Return the start that fills a limit, if it is later than a moment."""
-        start = self.starts[-limit] if limit and len(self.starts) >= limit else after
-        return start if start > after else None

@@ -16,6 +16,7 @@ from hostsvc_testing.memory import memory_facts, memory_states
 from hostsvc_testing.memory.memory_queue import MemoryNotifications
 from hostsvc_testing.memory.memory_schedules import MemorySchedules
 from hostsvc_testing.memory.memory_states import MemoryStates
+from storage.agent_facts import AgentState
 from storage.events import reader
 from supervisors.engine import updates
 from supervisors.engine.context import RunSlots, SupervisorContext
@@ -105,9 +106,9 @@ PLANTED = (
     ),
     PlantedBug(
         "a message after a step of the clock counts as one from before it",
-        MemoryNotifications._later_than_before,
-        "max(at, latest + MICROSECOND)",
-        "at",
+        AgentState.activation_at,
+        "[at, *(each + MOMENT for each in before if each is not None)]",
+        "[at]",
         22,
     ),
     PlantedBug(
@@ -458,9 +459,9 @@ PLANTED = (
     ),
     PlantedBug(
         "limits: the start that fills the limit of an hour is forgotten",
-        memory_facts.limits,
-        "if at > now - timedelta(hours=1)]",
-        "if at > now - timedelta(seconds=1)]",
+        limits.filled,
+        "now - HOUR",
+        "now - timedelta(seconds=1)",
         0,
     ),
     PlantedBug(

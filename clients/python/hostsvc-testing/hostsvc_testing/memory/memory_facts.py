@@ -5,8 +5,9 @@ from decimal import Decimal
 from uuid import UUID
 
 from hostsvc_testing.memory.tables import Tables
-from storage.agent_facts import NO_LIMITS, ActiveTimes, AgentFacts, Budget, WakeLimits
+from storage.agent_facts import NO_LIMITS, WAKE_LIMITS, ActiveTimes, AgentFacts, Budget, WakeLimits
 from storage.model import Agent, Unpriced
+from supervisors.policy.limits import filled, limits_of
 
 
 def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
@@ -42,26 +43,11 @@ def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
 def limits(tables: Tables, agent: Agent, now: datetime) -> WakeLimits:
     """Return the limits on the agent's wakes, with the starts that fill them."""
     template = tables.templates.get(agent.template_id) if agent.template_id else None
-    names = ("max_wakes_per_hour", "max_wakes_per_day", "quiet_hours")
-    found = {name: getattr(agent, name) for name in names}
-    for name in names:
-        if found[name] is None and template is not None:
-            found[name] = getattr(template, name)
-    if not any(found.values()):
+    found = limits_of(agent, template, {})
+    if not any(getattr(found, name) for name in WAKE_LIMITS):
         return NO_LIMITS
     own = [run.started_at for run in tables.runs.values() if run.agent_id == agent.id]
-    starts = [at for at in sorted(own, reverse=True) if at <= now + timedelta(seconds=1)]
-    of_hour = [at for at in starts if at > now - timedelta(hours=1)]
-    of_day = [at for at in starts if at > now - timedelta(days=2)]
-    per_hour, per_day, quiet_hours = found.values()
-    return WakeLimits(
-        per_hour,
-        per_day,
-        quiet_hours or "",
-        agent.timezone,
-        fills_hour_at=of_hour[per_hour - 1] if per_hour and len(of_hour) >= per_hour else None,
-        fills_day_at=of_day[per_day - 1] if per_day and len(of_day) >= per_day else None,
-    )
+    return filled(found, sorted(at for at in own if at <= now + timedelta(seconds=1)), now)
 
 
 def budgets(tables: Tables, agent: Agent, now: datetime) -> tuple[Budget, ...]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -17,8 +17,6 @@ from storage.model import AgentStatus, Notification, Priority, Source
 from storage.notifications.changes import activation
 from storage.notifications.notifications import NewNotification, OnCommit
 from storage.postgres.paging import Chunk
-
-MICROSECOND = timedelta(microseconds=1)
 
 
 class MemoryNotifications:
@@ -188,21 +186,13 @@ class MemoryNotifications:
         was_at = before.activated_at if before is not None else None
         if state is not None and at is not None and at != was_at:
             if at != after.scheduled_for and not (before is None and _is_own(state, after)):
-                at = self._later_than_before(state, at)
+                last_at = tables.last_activated_at
+                at = last_at[state.agent_id] = state.activation_at(at, last_at.get(state.agent_id))
                 after = replace(after, activated_at=at)
             tables.states[state.agent_id] = _rung(state, due_at)
             tables.witness.activated(after)
         tables.put(after)
         tables.witness.changed(after.agent_id, _told(before, after))
-
-    def _later_than_before(self, state: AgentState, at: datetime) -> datetime:
-        """Return `at`, but later than all that the agent went through before."""
-        tables = self._tables
-        times = (tables.last_activated_at.get(state.agent_id), state.last_started_at, state.last_ended_at)
-        latest = max(filter(None, (*times, state.stopped_at, state.seen_until)), default=None)
-        later = at if latest is None else max(at, latest + MICROSECOND)
-        tables.last_activated_at[state.agent_id] = later
-        return later
 
     def _erase(self, gone: Notification) -> None:
         del self._tables.notifications[gone.id]
