@@ -19,11 +19,19 @@ from supervisors.policy.explanations import when
 from supervisors.policy.limits import WEEK_MINUTES, parse_quiet_hours, quiet_minutes
 from supervisors.rewind.recording import Recording
 from supervisors.rewind.replay import Replay, Rules
-from supervisors.rewind.words import in_words
 
 SECOND = timedelta(seconds=1)
 CENT = Decimal("0.01")
 MORE_WAKES = (1, 2, 5)
+WORDS = {
+    "debounce_window_seconds": "a window of {} s",
+    "max_sleep_hours": "sleeps of at most {} h",
+    "max_cost_usd_per_day": "a cap of {:.2f} USD a day",
+    "max_wakes_per_hour": "wakes limited to {} an hour",
+    "max_wakes_per_day": "wakes limited to {} a day",
+    "quiet_hours": "quiet hours of {}",
+    "template_id": "the template {}",
+}
 NONE_FOUND = "No change of at most two settings would have woken it by then."
 
 
@@ -129,3 +137,19 @@ def _changed(rules: Rules, patch: Mapping[str, Any]) -> Rules:
         priorities={**rules.priorities, **raised},
         is_never_paused="paused" in patch,
     )
+
+
+def in_words(patch: Mapping[str, Any]) -> str:
+    """Name the settings of a patch, as they follow "with"; those of today if it has none."""
+    said = [words.format(patch[name]) for name, words in WORDS.items() if patch.get(name) not in (None, "")]
+    said += [f"no {_plain(name)} of its own" for name in WORDS if patch.get(name, 0) is None]
+    said += ["no quiet hours"] if patch.get("quiet_hours") == "" else []
+    said += ["no pause"] if "paused" in patch else []
+    priorities = {rule["source"]: rule["priority"] for rule in patch.get("priorities", ())}
+    said += [f"{priority} priority for {source}" for source, priority in priorities.items()]
+    said += ["other times of its schedules"] if patch.get("schedules") else []
+    return " and ".join(filter(None, (", ".join(said[:-1]), said[-1]))) if said else "the settings of today"
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix("_id").removesuffix("_seconds").replace("_", " ")

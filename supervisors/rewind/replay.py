@@ -17,7 +17,7 @@ from storage.events.model import Event, EventType
 from storage.model import AgentStatus, Outcome, Priority, Source
 from storage.notifications.changes import activation
 from storage.notifications.schedules import Schedule
-from supervisors.engine.effects import answer_without_run, is_about_to_start
+from supervisors.engine.effects import after_status, is_about_to_start
 from supervisors.policy import transitions
 from supervisors.policy.decisions import Decision, Policy, WakeReason, active_count, decide, renewed_at
 from supervisors.policy.explanations import (
@@ -344,12 +344,11 @@ class Replay:
             return
         facts, now = self._facts(), self._now
         recorded = self._runs[number].wake_reason
-        if recorded == WakeReason.RUN_REQUESTED and (
-            facts.state.status is not AgentStatus.ARCHIVED
-            and answer_without_run(facts, now, run_is_stopping=False) is None
-        ):
-            facts = replace(facts, state=transitions.run_requested(facts.state, now))
-            self._reasons.add(WakeReason.RUN_REQUESTED)
+        if recorded == WakeReason.RUN_REQUESTED and facts.state.status is not AgentStatus.ARCHIVED:
+            requested = after_status(facts, AgentStatus.RUNNING, now, run_is_stopping=False)
+            if requested is not None:
+                facts = replace(facts, state=requested)
+                self._reasons.add(WakeReason.RUN_REQUESTED)
         wake = decide(facts, now, self._rules.policy).due_wake(now)
         reasons = {*self._reasons, wake.reason} if wake is not None else set()  # since it became due
         if not self._follows_rules:

@@ -21,10 +21,9 @@ from supervisors.clock import Clock
 from supervisors.engine.snapshot import Present
 from supervisors.fair_slots import FairSlots
 from supervisors.policy.explanations import when
-from supervisors.rewind.least_change import Run
+from supervisors.rewind.least_change import WORDS, Run
 from supervisors.rewind.recording import Recording, replayed_from, with_schedules
 from supervisors.rewind.replay import Replay, Rules
-from supervisors.rewind.words import WORDS, length_in_words
 from supervisors.timeline.bands import PauseChange
 from supervisors.timeline.timelines import MAX_PAUSES, kept_from, pauses_of, require_few
 
@@ -250,11 +249,17 @@ def _difference(
     name, sources = ("text", TEXTS) if have_texts else ("notification", frozenset(Source))
     before, after = _median(waits, sources), _median(then, sources)
     if before is not None and after is not None:
-        parts.append(
-            f"the median {name} waited {length_in_words(after)} instead of {length_in_words(before)}"
-        )
+        parts.append(f"the median {name} waited {_duration(after)} instead of {_duration(before)}")
     if rewound.waiting:
         parts.append(f"{rewound.waiting} still waited at the end instead of {recorded.waiting}")
     if saved := recorded.cost_usd - rewound.cost_usd:
         parts.append(f"about {abs(saved):.2f} USD {'less' if saved > 0 else 'more'}")
     return f"{'; '.join(parts)}."
+
+
+def _duration(seconds: float) -> str:
+    """Write a length of time in its largest unit."""
+    for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"

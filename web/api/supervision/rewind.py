@@ -13,9 +13,9 @@ from aiohttp import web
 from storage.model import Agent, Priority, Source
 from storage.notifications.schedules import Schedule
 from supervisors.policy.schedules import BadSchedule, changed, moments_after
+from supervisors.rewind.least_change import in_words
 from supervisors.rewind.replay import Period, Rules
 from supervisors.rewind.rewinds import MAX_RECORDED, Rewind, rewind
-from supervisors.rewind.words import in_words
 from web.access.auth import Caller
 from web.access.path_access import turn_to_read
 from web.access.references import load_named, resolve
