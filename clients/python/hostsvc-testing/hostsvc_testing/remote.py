@@ -36,7 +36,8 @@ class RemoteWorld:
         known = {each.name: each.id async for each in self.client.templates.list()}
         if run is not None or template not in known:
             refuse = pytest.fail if template and run is None else pytest.skip
-            refuse(f"with --hostsvc-url, an agent needs a template of the service, not {template or run!r}")
+            given = repr(template) if run is None else "a function"
+            refuse(f"with --hostsvc-url, an agent needs a template of the service, not {given}")
         configs = self.client.adapter_configs.list(template=known[template])
         plain = {"name": template, "adapters": [each.adapter async for each in configs]}
         made = await self.client.agents.create(template=known[template], **(plain | fields))
