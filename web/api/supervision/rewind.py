@@ -20,7 +20,7 @@ from web.access.auth import Caller
 from web.access.path_access import turn_to_read
 from web.access.references import load_named, resolve
 from web.api.supervision.preview import SettingsPatchBody, refused_inside, refused_replay, with_settings
-from web.api.supervision.timeline import LONGER_BY_CLOCK, MAX_DAYS, TOO_LONG
+from web.api.supervision.timeline import require_period
 from web.app_keys import CLOCK, REWINDS, STATUS, STORAGE
 from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import Boolean, Choice, Datetime, Line, ListOf, ObjectOf, Uuid, unknown_id
@@ -28,7 +28,6 @@ from web.request.parsing import Body, localize, read_body
 from web.routes import Routes
 
 MAX_SCHEDULES = 20
-FROM_NOT_BEFORE_TO = "from must be before to."
 NOT_AHEAD = "The period must be over: choose a moment that has passed."
 TOO_OFTEN = f"These schedules would notify more than {MAX_RECORDED:,} times: choose a shorter period."
 
@@ -91,8 +90,10 @@ async def rewind_agent(request: web.Request, caller: Caller) -> Rewind:
     patch, zone, now = body["patch"], ZoneInfo(agent.timezone), request.app[CLOCK].now()
     moments = {"from": body["start"], "to": body["end"]}
     localize(moments, ("from", "to"), zone)
+    require_period(moments)
     start, end = moments.values()
-    _check_period(start, end, now)
+    if end > now:
+        raise Invalid({"to": [NOT_AHEAD]})
     with refused_inside("patch"):
         references = await resolve(storage, lambda _: agent.organization_id, patch)
         schedules = await _moments_of(
@@ -108,15 +109,6 @@ async def rewind_agent(request: web.Request, caller: Caller) -> Rewind:
     with refused_replay("from", "to"):
         replayed = await rewinds.compute(present, start, end, partial(rewind, before, after, said))
     return require_found(replayed)
-
-
-def _check_period(start: datetime, end: datetime, now: datetime) -> None:
-    if start >= end:
-        raise Invalid({"from": [FROM_NOT_BEFORE_TO]})
-    if end > now:
-        raise Invalid({"to": [NOT_AHEAD]})
-    if end - start > timedelta(days=MAX_DAYS) + LONGER_BY_CLOCK:
-        raise Invalid({"from": [TOO_LONG]})
 
 
 def _whose(start: datetime, end: datetime, now: datetime) -> str:

@@ -220,7 +220,6 @@ DEFAULT_PERIOD = timedelta(days=1)
 MAX_DAYS = 31
 LONGER_BY_CLOCK = timedelta(hours=1)  # 31 days are an hour longer if the clock is set back in one of them
 MIN_DATETIME = datetime.min.replace(tzinfo=UTC)
-START_NOT_BEFORE_END = "start must be before end."
 TOO_LONG = f"The period may be at most {MAX_DAYS} days long: choose a later start or an earlier end."
 TOO_MANY_CHANGES = (
     f"Choose an end up to {{}}, or a later start: in this period the agent changed its phase more than "
@@ -267,8 +266,14 @@ def _period(query: dict[str, Any], now: datetime) -> tuple[datetime, datetime]:
     """Return the start and the end of the period. Raise Invalid for a period that is empty or too long."""
     end: datetime = query["end"] or now
     start: datetime = query["start"] or end - min(DEFAULT_PERIOD, end - MIN_DATETIME)
-    if start >= end:
-        raise Invalid({"start": [START_NOT_BEFORE_END]})
-    if end - start > timedelta(days=MAX_DAYS) + LONGER_BY_CLOCK:
-        raise Invalid({"start": [TOO_LONG]})
+    require_period({"start": start, "end": end})
     return start, end
+
+
+def require_period(fields: Mapping[str, datetime]) -> None:
+    """Raise Invalid for a period that is empty or too long. `fields`: its start and its end, by name."""
+    (first, start), (last, end) = fields.items()
+    if start >= end:
+        raise Invalid({first: [f"{first} must be before {last}."]})
+    if end - start > timedelta(days=MAX_DAYS) + LONGER_BY_CLOCK:
+        raise Invalid({first: [TOO_LONG]})
