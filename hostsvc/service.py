@@ -228,7 +228,7 @@ async def open_service(
             yield service
         finally:
             service.draining = True
-            if membership.count > 1:
+            if membership.others:
                 await membership.leave()
             await _drain(service.parts.registry, config.server.drain_seconds, end)
             await service.parts.feed.close()  # ends the streams, for which the server would wait otherwise
@@ -343,7 +343,7 @@ async def _open_parts(
     membership.report = partial(writes.report_connection, Part.BEAT)
     random = Random()  # noqa: S311 -- spreads load, protects no secret
     feed = EventFeed(storage.events, clock)
-    signals.connect(storage, Bells(storage.pool, lambda: membership.count, clock.sleep), feed)
+    signals.connect(storage, Bells(storage.pool, lambda: len(membership.nodes), clock.sleep), feed)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random, link))
     until = membership.trusted_until
@@ -395,8 +395,8 @@ async def _open_storage(opening: Opening, membership: Membership, signals: Signa
         sleep=clock.sleep,
         cipher=cipher,
         spans_per_trace=config.limits.spans_per_trace,
-        limits=OrganizationLimits(pool, config.limits, clock.monotonic, lambda: membership.count),
-        node_count=lambda: membership.count,
+        limits=OrganizationLimits(pool, config.limits, clock.monotonic, lambda: len(membership.nodes)),
+        node_count=lambda: len(membership.nodes),
     )
     return storage, await encryption_notice(cipher, pool)
 

@@ -1,5 +1,6 @@
 """New ids: UUIDs of version 7 (RFC 9562), which sort by the time of their creation."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
 
@@ -9,9 +10,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 REST_OF_MILLISECOND = timedelta(microseconds=999)
 
 
-def new_id() -> UUID:
-    """Return a new id; later ones sort after earlier ones, so inserts stay close together in an index."""
-    return compat.uuid7()
+new_id: Callable[[], UUID] = compat.uuid7
+"""Return a new id; later ones sort after earlier ones, so inserts stay close together in an index."""
 
 
 def derive_id(owner_id: UUID, name: str) -> UUID:

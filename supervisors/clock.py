@@ -31,13 +31,16 @@ class Clock(Protocol):
         """Call at that moment of the monotonic clock, or up to a millisecond early: the callee checks."""
         ...
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float, /) -> None:
         """Wait this many seconds of the monotonic clock."""
         ...
 
 
 class SystemClock:
     """The machine's clocks, and the running loop's timers."""
+
+    monotonic = staticmethod(time.monotonic)  # uvloop's counts whole milliseconds: a hold could end early
+    sleep = staticmethod(asyncio.sleep)
 
     def __init__(self) -> None:
         self._correction: timedelta | None = None
@@ -49,15 +52,8 @@ class SystemClock:
     def now(self) -> datetime:
         return datetime.now(UTC) + self._correction if self._correction else datetime.now(UTC)
 
-    def monotonic(self) -> float:
-        # Not the loop's time: uvloop counts whole milliseconds, so that a hold could end early.
-        return time.monotonic()
-
     def call_at(self, moment: float, call: Callable[[], None]) -> Timer:
         return asyncio.get_running_loop().call_later(moment - time.monotonic(), call)
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 async def wait_for_event(event: asyncio.Event, seconds: float, clock: Clock) -> bool:

@@ -23,7 +23,6 @@ class LoneNode:
     """The only node there is, always confirmed. Others with lower numbers are dead."""
 
     is_confirmed = True
-    count = 1
     starts_runs = True
 
     def __init__(self, node_id: int = 1) -> None:

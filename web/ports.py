@@ -58,10 +58,6 @@ class Nodes(ports.Nodes, Protocol):
     def nodes(self) -> Mapping[int, Node]:
         """Return all nodes that are not dead, this one included."""
 
-    @property
-    def count(self) -> int:
-        """Return how many nodes live, this one included."""
-
     def seconds_since_beat(self, node_id: int) -> float:
         """Return for how long no further beat of a living node was seen."""
 

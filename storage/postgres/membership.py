@@ -15,7 +15,6 @@ is, and a node that does not find its own ends.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import fields
 from datetime import datetime
 from time import monotonic as monotonic_seconds
 from types import MappingProxyType
@@ -41,6 +40,7 @@ from storage.postgres.migrations import find_migrator, list_pending
 from storage.postgres.node import Node as Node  # the modules above import it from here
 from storage.postgres.node import Witness, has_ended, own_process, owner_of, read_living, refuse_beside
 from storage.postgres.server_clock import Lead, ServerClock
+from storage.postgres.statement import from_row
 
 PROTOCOL = 1  # of what nodes tell each other, and of how they share the work; it rises with each change
 MAX_PROTOCOL_DISTANCE = 1  # between nodes that live together
@@ -96,7 +96,8 @@ async def join(
 class Membership:
     """This process as a node: its number, the other nodes, and whether it may act at the moment.
 
-    `nodes` are all that are not dead, as the last beat has read them, `others` those without this one.
+    `nodes` are all that are not dead, as the last beat has read them, `others` those without this one. One of
+    them does for all what one must do: `chores_node_id`, the oldest that has this role.
     `facts` returns what the next beat publishes. `changed` is set when a node came, went or changed its
     state, when this one's confirmation was lost or is back, and at its end.
     """
@@ -113,7 +114,11 @@ class Membership:
         self.node_id = 0  # until it has joined; the first number is 1
         self.life = new_id()
         self.nodes: Mapping[int, Node] = MappingProxyType({})
+        self.living_ids: Collection[int] = ()
         self.others: Sequence[Node] = ()
+        self.starts_runs = False  # it has the role, and does not leave
+        self.chores_node_id: int | None = None
+        self.does_chores = False  # that is this node
         self.changed = asyncio.Event()
         self.facts: Callable[[], Mapping[str, Any]] = dict
         # Called with the seconds to add to this machine's time; 0 if it agrees with the server's within 5 ms.
@@ -149,37 +154,12 @@ class Membership:
 
         A little later others may have taken it for dead. If there was none, one must join before that.
         """
-        return self._confirmed_until + (TRUSTED_SECONDS if self.count > 1 else ALONE_TRUSTED_SECONDS)
-
-    @property
-    def living_ids(self) -> Collection[int]:
-        """Return the nodes that are not dead."""
-        return self.nodes.keys()
+        return self._confirmed_until + (TRUSTED_SECONDS if self.others else ALONE_TRUSTED_SECONDS)
 
     @property
     def staying_ids(self) -> Collection[int]:
         """Return the nodes that start runs."""
         return [node.id for node in self.nodes.values() if node.starts_runs]
-
-    @property
-    def starts_runs(self) -> bool:
-        """Return whether this node starts runs: it has the role, and does not leave."""
-        return self.nodes[self.node_id].starts_runs
-
-    @property
-    def chores_node_id(self) -> int | None:
-        """Return the node that does for all what one must do: the oldest one with that role."""
-        return min((node.id for node in self.nodes.values() if node.does_chores), default=None)
-
-    @property
-    def does_chores(self) -> bool:
-        """Return whether that is this node."""
-        return self.chores_node_id == self.node_id
-
-    @property
-    def count(self) -> int:
-        """Return how many nodes are not dead."""
-        return len(self.nodes)
 
     @property
     def backend(self) -> int | None:
@@ -328,7 +308,7 @@ class Membership:
         rows = await connection.fetch(
             BEAT, self.node_id, self.life, self._read_facts(), self._state, timeout=ANSWER_SECONDS
         )
-        nodes = {node.id: node for node in map(_node, rows)}
+        nodes = {node.id: node for node in (from_row(Node, row) for row in rows)}
         if self.node_id not in nodes:
             self._end(FOUND_DEAD)
             return False
@@ -352,7 +332,7 @@ class Membership:
         """Note the nodes that a beat has read, and that this one may act for a while."""
         states = {node.id: node.state for node in nodes.values()}
         is_changed = not self.is_confirmed or states != {node.id: node.state for node in self.nodes.values()}
-        self.nodes = nodes
+        self.nodes, self.living_ids = nodes, nodes.keys()
         self.others = [node for node in nodes.values() if node.id != self.node_id]
         self._beaten_at, self._confirmed_until = began_at, began_at + CONFIRMED_SECONDS
         if self._lapse is not None:
@@ -360,6 +340,9 @@ class Membership:
         left = self._confirmed_until - self._monotonic()
         self._lapse = asyncio.get_running_loop().call_later(left, self.changed.set)
         if is_changed:
+            self.starts_runs = nodes[self.node_id].starts_runs
+            self.chores_node_id = min((node.id for node in nodes.values() if node.does_chores), default=None)
+            self.does_chores = self.chores_node_id == self.node_id
             self._owners.clear()
             self.changed.set()
         self._beaten.set()
@@ -420,11 +403,6 @@ BEAT = """
         CASE WHEN inet_server_addr() IS NOT NULL THEN clock_timestamp() END AS server_time
     FROM (SELECT * FROM own UNION ALL SELECT * FROM node WHERE id <> $1 AND state <> 'dead') AS living
 """
-
-
-def _node(row: Any) -> Node:
-    values = {field.name: row[field.name] for field in fields(Node)}
-    return Node(**values | {"roles": tuple(row["roles"])})
 
 
 CONDEMN = """

@@ -284,7 +284,7 @@ async def ringing(
 ) -> AsyncIterator[None]:
     """Let a node tell the others what it has committed, and hear what they tell."""
     storage, registry = signals.storage, signals.registry
-    signals.bells = Bells(storage.pool, lambda: membership.count, clock.sleep)
+    signals.bells = Bells(storage.pool, lambda: len(membership.nodes), clock.sleep)
     storage.pool.on_write = signals.on_write
     membership.facts = lambda: {STREAMS: feed.size > 0}
     doorbell = Doorbell(
@@ -326,7 +326,7 @@ async def serving(
         on_clear=signals.on_clear if signals else lambda _: None,
         sleep=clock.sleep,
         cipher=cipher,
-        node_count=lambda: nodes.count,
+        node_count=lambda: len(nodes.nodes),
     )
     async with (
         open_guarded_http(OutboundSettings(allow_private=True), clock) as outbound,
@@ -406,7 +406,7 @@ async def serving_nodes(
             node = serving(pool, settings, connections, membership, url)
             services.append(await stack.enter_async_context(node))
             memberships.append(membership)
-        while any(membership.count < NODES for membership in memberships):  # noqa: ASYNC110 -- a beat tells it
+        while any(len(membership.nodes) < NODES for membership in memberships):  # noqa: ASYNC110 -- a beat tells it
             await asyncio.sleep(0.01)
         first = services[0]
         for service in services:  # as behind a proxy, so that links are the same

@@ -123,7 +123,7 @@ async def ask(database_url: str, sql: str) -> int:
 
 async def test_nodes_see_each_other_come_and_go(database_url: str) -> None:
     async with node(database_url, name="first", version="2", roles=["runs"]) as first:
-        assert (first.count, first.is_confirmed) == (1, True)
+        assert (len(first.nodes), first.is_confirmed) == (1, True)
         own = first.nodes[first.node_id]
         assert (own.name, own.version, own.roles, own.state) == ("first", "2", ("runs",), "alive")
         first.changed.clear()
@@ -161,7 +161,7 @@ async def test_facts_of_each_beat_reach_the_others(database_url: str) -> None:
 async def test_silence_of_a_node_is_measured_and_its_name_known(database_url: str) -> None:
     pace = Pace()
     async with node(database_url) as first, node(database_url, pace, name="two") as second:
-        await until(lambda: first.count == 2)
+        await until(lambda: len(first.nodes) == 2)
         assert (first.name_of(second.node_id), first.name_of(99)) == ("two", "")
         await until(lambda: first.seconds_since_beat(second.node_id) < 1)
         pace.running.clear()
@@ -175,7 +175,7 @@ async def test_one_node_is_responsible_for_each_agent(database_url: str) -> None
     async with node(database_url) as first:
         assert {first.responsible_for(agent) for agent in agents} == {first.node_id}
         async with node(database_url) as second, node(database_url, roles=["http"]) as third:
-            await until(lambda: first.count == second.count == third.count == 3)
+            await until(lambda: len(first.nodes) == len(second.nodes) == len(third.nodes) == 3)
             owners = [[each.responsible_for(agent) for agent in agents] for each in (first, second, third)]
             assert owners[0] == owners[1] == owners[2]
             assert set(owners[0]) == {first.node_id, second.node_id}
@@ -215,7 +215,7 @@ async def test_node_without_connections_is_condemned(database_url: str) -> None:
     pace = Pace()
     async with node(database_url) as witness, node(database_url, pace) as lost:
         pace.running.clear()
-        await until(lambda: witness.count == 2)
+        await until(lambda: len(witness.nodes) == 2)
         await ask(database_url, END_BEATS)
         await until(lambda: lost.node_id not in witness.nodes)
         assert witness.is_confirmed, "it has connected again"
@@ -247,7 +247,7 @@ async def test_open_transaction_of_a_dead_node_cannot_commit(database_url: str) 
             await connection.execute(INSERT_ORGANIZATION)
 
     async with node(database_url) as witness, node(database_url) as dead:
-        await until(lambda: witness.count == 2)
+        await until(lambda: len(witness.nodes) == 2)
         async with open_pool(DatabaseSettings(url=database_url, pool_size=1), node=dead) as pool:
             with pytest.raises(DatabaseUnavailable):
                 await write_until_dead(pool, witness, dead)
@@ -270,7 +270,7 @@ async def test_lost_connection_is_replaced_and_confirmation_regained(database_ur
         pace.running.set()
         await asyncio.wait_for(one.changed.wait(), PATIENCE_SECONDS)
         await waiting
-        assert (one.is_confirmed, one.count) == (True, 1)
+        assert (one.is_confirmed, len(one.nodes)) == (True, 1)
     assert (reports[0], reports[-1]) == ("", "")
     assert any(reports)
 
@@ -280,9 +280,9 @@ async def test_node_that_is_alone_is_trusted_for_longer(database_url: str) -> No
     async with join(database_url, pace.sleep, name="", version="", roles=[]) as one:
         alone = one.trusted_until()
         async with node(database_url):
-            await until(lambda: one.count == 2)
+            await until(lambda: len(one.nodes) == 2)
             assert one.trusted_until() < alone
-        await until(lambda: one.count == 1)
+        await until(lambda: len(one.nodes) == 1)
         assert one.trusted_until() > alone
 
 
@@ -299,12 +299,12 @@ async def test_lost_confirmation_is_announced(database_url: str) -> None:
 
 async def test_nobody_is_condemned_after_all_connections_were_lost(database_url: str) -> None:
     async with node(database_url) as first, node(database_url) as second:
-        await until(lambda: first.count == 2)
+        await until(lambda: len(first.nodes) == 2)
         for _ in range(3):
             await ask(database_url, END_ALL)
             await until(lambda: not (first.backend and second.backend))
             await until(lambda: first.is_confirmed and second.is_confirmed)
-        assert (first.count, second.count) == (2, 2)
+        assert (len(first.nodes), len(second.nodes)) == (2, 2)
         assert await ask(database_url, "SELECT count(*) FROM node WHERE state <> 'alive'") == 0
 
 
@@ -428,7 +428,7 @@ async def test_node_does_not_join_beside_a_distant_protocol(
     async with node(database_url, name="older", version="0.3.0") as older:
         monkeypatch.setattr("storage.postgres.membership.PROTOCOL", protocol)
         async with node(database_url) as near:
-            await until(lambda: near.count == 2)
+            await until(lambda: len(near.nodes) == 2)
         monkeypatch.setattr("storage.postgres.membership.PROTOCOL", 6 if protocol > 4 else 2)
         with pytest.raises(NodesRemain, match=r"left: older \(hostsvc 0.3.0, protocol 4\)$") as refusal:
             async with node(database_url):
@@ -453,7 +453,7 @@ async def test_rolling_migration_is_applied_beside_nodes_that_do_not_know_it(
         name = plant(monkeypatch, ROLLING)
         assert await migrate(database_url) == [name]
         async with node(database_url) as newer:
-            await until(lambda: newer.count == older.count == 2)
+            await until(lambda: len(newer.nodes) == len(older.nodes) == 2)
 
 
 async def test_other_migration_waits_until_the_last_older_node_is_dead(

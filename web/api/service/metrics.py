@@ -107,7 +107,7 @@ async def publish_counters(app: web.Application) -> AsyncIterator[None]:
 
 
 async def _publish(app: web.Application, *, is_last: bool = False) -> None:
-    if is_last or app[NODES].count > 1:
+    if is_last or len(app[NODES].nodes) > 1:
         metrics, _ = await _collect(app, Scope.NODE)
         await app[COUNTER_SUMS].publish(metrics)
 
