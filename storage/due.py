@@ -33,5 +33,5 @@ class DueMoments:
 
     async def get_next(self) -> dict[str, datetime | None]:
         """Return the moment of each kind; None if nothing is armed, or the instance is paused."""
-        row = await self._pool.fetchrow(GET_NEXT_DUE, MAX_BEHIND)
-        return {} if row is None else dict(row)
+        [row] = await self._pool.fetch(GET_NEXT_DUE, MAX_BEHIND)
+        return dict(row)

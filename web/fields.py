@@ -112,12 +112,9 @@ class _Field(fields.Field[Any]):
         if value is None or value is missing:
             return super().deserialize(value, attr, data, **options)
         checked = self._deserialize(value, attr, data, **options)
-        self._validate(checked)
-        return checked
-
-    def _validate(self, value: Any) -> None:
         if self.validators:
-            super()._validate(value)
+            self._validate(checked)
+        return checked
 
 
 class Text(_Field, fields.String):

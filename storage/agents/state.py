@@ -1,6 +1,6 @@
 """Agent states: the narrow rows that supervisors own, read with all the facts and updated under a guard."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from uuid import UUID
@@ -13,7 +13,6 @@ from storage.agent_facts import (
     AgentFacts,
     AgentState,
     AttendedAgent,
-    Budget,
     Counts,
     DueAgent,
     Orphan,
@@ -365,12 +364,8 @@ class AgentStates:
         Nothing can become active for the agent until the block ends.
         """
         async with self._pool.locking(LOCK, agent_id) as connection:
-            rows = await connection.fetch(GET_FACTS, [agent_id], [now])
-            budgets = await get_budgets(connection, rows, {agent_id: now})
-            limits = _limits(rows[:1])
-            if limits:
-                limits = await with_starts(connection, limits, {agent_id: now})
-            yield LockedState(connection, _facts(rows, budgets, limits) if rows else None)
+            facts = await _read_facts(connection, {agent_id: now})
+            yield LockedState(connection, facts.get(agent_id))
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
@@ -480,15 +475,7 @@ class AgentStates:
         moments: dict[UUID, datetime] = {}
         for agent_id, now in items:
             moments[agent_id] = max(now, moments.get(agent_id, now))
-        rows_by_agent: dict[UUID, list[asyncpg.Record]] = {}
-        for row in await self._pool.fetch(GET_FACTS, list(moments), list(moments.values())):
-            rows_by_agent.setdefault(row["agent_id"], []).append(row)
-        firsts = [rows[0] for rows in rows_by_agent.values()]
-        budgets = await get_budgets(self._pool, firsts, moments)
-        limits = _limits(firsts)
-        if limits:
-            limits = await with_starts(self._pool, limits, moments)
-        facts = {agent_id: _facts(rows, budgets, limits) for agent_id, rows in rows_by_agent.items()}
+        facts = await _read_facts(self._pool, moments)
         return [facts.get(agent_id) for agent_id, _ in items]
 
     async def _update_alone(self, update: StateUpdate) -> bool:
@@ -526,26 +513,30 @@ class LockedState:
         return bool(is_made)
 
 
-def _limits(rows: Iterable[asyncpg.Record]) -> dict[UUID, WakeLimits]:
-    """Return the limits on wakes of those agents that have any."""
-    return {
+async def _read_facts(
+    database: "Pool | Connection", moments: Mapping[UUID, datetime]
+) -> dict[UUID, AgentFacts]:
+    """Return the facts of these agents, each as they are by its moment; those of deleted ones are missing."""
+    rows_by_agent: dict[UUID, list[asyncpg.Record]] = {}  # they differ only in the pending notifications
+    for row in await database.fetch(GET_FACTS, list(moments), list(moments.values())):
+        rows_by_agent.setdefault(row["agent_id"], []).append(row)
+    firsts = [rows[0] for rows in rows_by_agent.values()]
+    budgets = await get_budgets(database, firsts, moments)
+    limits = {
         row["agent_id"]: from_row(WakeLimits, row, fills_hour_at=None, fills_day_at=None)
-        for row in rows
+        for row in firsts
         if any(row[name] for name in WAKE_LIMITS)
     }
-
-
-def _facts(
-    rows: Sequence[asyncpg.Record],
-    budgets: Mapping[UUID, tuple[Budget, ...]],
-    limits: Mapping[UUID, WakeLimits],
-) -> AgentFacts:
-    """Build one agent's facts from its rows, which differ only in the pending notifications."""
-    return from_row(
-        AgentFacts,
-        rows[0],
-        state=from_row(AgentState, rows[0]),
-        budgets=budgets.get(rows[0]["agent_id"], ()),
-        limits=limits.get(rows[0]["agent_id"], NO_LIMITS),
-        pending=tuple(from_row(PendingGroup, row) for row in rows if row["source"] is not None),
-    )
+    if limits:
+        limits = await with_starts(database, limits, moments)
+    return {
+        agent_id: from_row(
+            AgentFacts,
+            rows[0],
+            state=from_row(AgentState, rows[0]),
+            budgets=budgets.get(agent_id, ()),
+            limits=limits.get(agent_id, NO_LIMITS),
+            pending=tuple(from_row(PendingGroup, row) for row in rows if row["source"] is not None),
+        )
+        for agent_id, rows in rows_by_agent.items()
+    }

@@ -1,8 +1,9 @@
 """Traces and spans: what runs did, step by step, as plain values."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 from uuid import UUID
 
 INPUT_TOKENS = "gen_ai.usage.input_tokens"
@@ -22,6 +23,13 @@ class SpanUsage(TypedDict):
     cost_usd: float | None
 
 
+# The attribute of each field, and its types. A bool is neither a count nor an amount.
+USAGE_ATTRIBUTES: Mapping[str, tuple[str, tuple[type, ...]]] = {
+    "input_tokens": (INPUT_TOKENS, (int,)),
+    "output_tokens": (OUTPUT_TOKENS, (int,)),
+    "cached_tokens": (CACHED_TOKENS, (int,)),
+    "cost_usd": (COST_USD, (int, float)),
+}
 NO_USAGE: SpanUsage = {"input_tokens": None, "output_tokens": None, "cached_tokens": None, "cost_usd": None}
 
 
@@ -29,19 +37,12 @@ def usage_of(metadata: Any) -> SpanUsage:
     """Return what a span with this metadata used. Attributes that are no counts or amounts are ignored."""
     if not isinstance(metadata, dict):
         return NO_USAGE
-    usage: SpanUsage = {
-        "input_tokens": _number(metadata, INPUT_TOKENS, int),
-        "output_tokens": _number(metadata, OUTPUT_TOKENS, int),
-        "cached_tokens": _number(metadata, CACHED_TOKENS, int),
-        "cost_usd": _number(metadata, COST_USD, int, float),
-    }
-    return usage if any(usage.values()) else NO_USAGE
-
-
-def _number(metadata: dict[str, Any], name: str, *types: type) -> Any:
-    """Return the attribute if it is a count or an amount; a bool is neither."""
-    value: Any = metadata.get(name)
-    return value if type(value) in types and 0 <= value <= MAX_NUMBER else None
+    usage = dict(NO_USAGE)
+    for field, (attribute, types) in USAGE_ATTRIBUTES.items():
+        value: Any = metadata.get(attribute)
+        if type(value) in types and 0 <= value <= MAX_NUMBER:
+            usage[field] = value
+    return cast(SpanUsage, usage) if any(usage.values()) else NO_USAGE
 
 
 MILLISECOND = timedelta(milliseconds=1)

@@ -357,7 +357,8 @@ class Notifications:
 
         Raise ReferenceMissing("agent") if there is no such agent, Forbidden if its organization is not
         `allowed`, AnsweredBefore if the receipt exists already, LimitReached if too many are uncleared.
-        One with a payload may exist already: raise NotUnique.
+        One with a payload may exist already: raise NotUnique. If the state of its agent is locked, wait for
+        that longer.
         """
         item = InsertItem(notification, allowed, receipt, actor, payload)
         owner: UUID | None = next(iter(allowed), None)
@@ -366,7 +367,15 @@ class Notifications:
         async with self.limit.reserved(owner):
             if prepare is not None:
                 await prepare()
-            await self._insert(item)
+            refusal: StorageError | None = None
+            for group in (self._inserts, self._busy_inserts, self._held_inserts):
+                if item.new.priority is Priority.HIGH and item.new.agent_id in self._passing.get(group, ()):
+                    continue
+                refusal = await group.add(item)
+                if not isinstance(refusal, RowLocked):
+                    break
+            if refusal is not None:
+                raise refusal
 
     async def insert_in_transaction(
         self, connection: Connection, notification: NewNotification, allowed: Collection[UUID], actor: str
@@ -508,18 +517,6 @@ class Notifications:
             report,
         )
         return deleted is not None
-
-    async def _insert(self, item: InsertItem) -> None:
-        """Insert the notification with others. If the state of its agent is locked, wait for that longer."""
-        refusal: StorageError | None = None
-        for group in (self._inserts, self._busy_inserts, self._held_inserts):
-            if item.new.priority is Priority.HIGH and item.new.agent_id in self._passing.get(group, ()):
-                continue
-            refusal = await group.add(item)
-            if not isinstance(refusal, RowLocked):
-                break
-        if refusal is not None:
-            raise refusal
 
     async def _insert_many(self, items: list[InsertItem]) -> list[StorageError | None]:
         refusals = await insert_together(self._pool.change, items)

@@ -39,12 +39,6 @@ def act_as(actor: str) -> None:
         asker.actor = actor
 
 
-def asked_from() -> str:
-    """Return the address from which somebody asks; "" if nobody does."""
-    asker = ASKER.get()
-    return asker.get_address() if asker else ""
-
-
 @lru_cache(4096)
 def is_audited(sql: str) -> bool:
     """Return whether a statement writes an audited table."""

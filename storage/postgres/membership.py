@@ -304,10 +304,15 @@ class Membership:
 
     async def _beat(self, connection: Connection) -> bool:
         """Count a beat, and read the nodes. Return False if this one was found dead."""
+        facts: Mapping[str, Any] = {}
+        try:
+            if self.others:  # one that joins is told by the next beat
+                facts = self.facts()
+        except Exception as error:  # a bug in what the others are told must not end this node
+            _log.error("the facts of this node cannot be read", reason=repr(error))
         began_at, began = self._monotonic(), self._now and self._now()
-        rows = await connection.fetch(
-            BEAT, self.node_id, self.life, self._read_facts(), self._state, timeout=ANSWER_SECONDS
-        )
+        beat = (self.node_id, self.life, facts, self._state)
+        rows = await connection.fetch(BEAT, *beat, timeout=ANSWER_SECONDS)
         nodes = {node.id: node for node in (from_row(Node, row) for row in rows)}
         if self.node_id not in nodes:
             self._end(FOUND_DEAD)
@@ -319,14 +324,6 @@ class Membership:
         self._newest_id = rows[0]["newest_id"]
         self._confirm(nodes, began_at)
         return True
-
-    def _read_facts(self) -> Mapping[str, Any]:
-        """Return what the other nodes are told; nothing if there is none, which would join with a beat."""
-        try:
-            return self.facts() if self.others else {}
-        except Exception as error:  # a bug in what the others are told must not end this node
-            _log.error("the facts of this node cannot be read", reason=repr(error))
-            return {}
 
     def _confirm(self, nodes: Mapping[int, Node], began_at: float) -> None:
         """Note the nodes that a beat has read, and that this one may act for a while."""

@@ -22,7 +22,7 @@ from storage.agent_facts import AgentFacts, AgentState, Budget, RunEnd, RunStart
 from storage.events.model import BY_SERVICE, EventType, NewEvent
 from storage.ids import derive_id, new_id
 from storage.model import AgentStatus, Outcome, Receipt
-from storage.postgres.asker import asked_from
+from storage.postgres.asker import ASKER
 from storage.postgres.json_values import to_json
 from supervisors.engine.run import ActiveRun
 from supervisors.policy import explanations, transitions
@@ -236,6 +236,7 @@ def _state_event(
         data["outcome"] = step.end.outcome
     elif after.stop_reason and after.stopped_at != before.stopped_at:
         data["stop_reason"] = excerpt(after.stop_reason, MAX_TEXT)
+    asker = ASKER.get()
     return NewEvent(
         _type_of_event(before, after, name, step),
         step.now,
@@ -244,7 +245,7 @@ def _state_event(
         actor=step.actor,
         phase=name,
         data=orjson.dumps(data).decode(),
-        address=asked_from(),
+        address=asker.get_address() if asker else "",
     )
 
 

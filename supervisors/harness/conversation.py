@@ -202,7 +202,7 @@ async def act_on_answer(toolset: Toolset, conversation: Conversation, answer: Mo
     and last of all `sleep`, wherever it stands among the calls: it ends the run, and is refused if one of
     them failed. A stop of the run cancels the calls, except `sleep`.
     """
-    others = [tool_call for tool_call in answer.tool_calls if tool_call.name != sleep.name]
+    others = [tool_call for tool_call in answer.tool_calls if tool_call.name != sleep.definition.name]
     room = MAX_CONVERSATION_CHARACTERS - sum(len(message.text) for message in conversation.messages)
     for start in range(0, len(others), MAX_CONCURRENT_CALLS):
         batch = others[start : start + MAX_CONCURRENT_CALLS]
@@ -211,7 +211,7 @@ async def act_on_answer(toolset: Toolset, conversation: Conversation, answer: Mo
             room -= _add_outcome(conversation, tool_call, outcome, room)
     await conversation.final_answers.take(answer)
     for tool_call in answer.tool_calls:
-        if tool_call.name == sleep.name:
+        if tool_call.name == sleep.definition.name:
             outcome = await _call(toolset, conversation, tool_call)
             room -= _add_outcome(conversation, tool_call, outcome, room)
             if "result" in outcome:
@@ -227,7 +227,7 @@ async def _call_all(
     memory_turn = asyncio.Lock()  # fair, so that these calls keep their order
 
     async def call(tool_call: ToolCall) -> ToolOutcome:
-        if tool_call.name != memory.name:
+        if tool_call.name != memory.definition.name:
             return await _call(toolset, conversation, tool_call)
         async with memory_turn:
             return await _call(toolset, conversation, tool_call)
@@ -263,13 +263,13 @@ async def _call(toolset: Toolset, conversation: Conversation, tool_call: ToolCal
             refusal = _refusal(error, name)
             span.error = refusal.message
             conversation.log.record_call(name, conversation.run.turns, refusal.message)
-            if name != sleep.name:
+            if name != sleep.definition.name:
                 conversation.run.failed_calls.append(name)
             if name in MESSAGE_TOOLS and "message_id" in refusal.details:
                 conversation.final_answers.note_unsent(UUID(refusal.details["contact_id"]))
             return {"error": refusal.as_json()}
         conversation.log.record_call(name, conversation.run.turns)
-        if name == clear_notification.name:
+        if name == clear_notification.definition.name:
             conversation.final_answers.note_cleared(UUID(result["id"]))
         if name in MESSAGE_TOOLS and "contact_id" in result:
             conversation.final_answers.note_message(UUID(result["contact_id"]))

@@ -167,9 +167,9 @@ class FinalAnswers:
         run, text, cleared = self.run, answer.text, self._cleared
         called = {call.name for call in answer.tool_calls}
         self._cleared, self._needs_repair, self._was_silent = set(), False, False
-        is_final = not called or sleep.name in called
+        is_final = not called or sleep.definition.name in called
         is_remark = not called.isdisjoint(MESSAGE_TOOLS)
-        if sleep.name in called and not self.are_sent:
+        if sleep.definition.name in called and not self.are_sent:
             self.log.unanswered.clear()  # the model was told of them: it decides that none needs a message
         if self.answer_format is not None:
             text = await run.interruptible(self._fitting(self.answer_format, text)) if is_final else ""

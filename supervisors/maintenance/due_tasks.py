@@ -11,7 +11,7 @@ from uuid import UUID
 import structlog
 
 from storage.errors import StorageError
-from supervisors.clock import Clock, wait_for_event
+from supervisors.clock import Clock, first_of, wait_for_event
 from supervisors.errors import TryAgainLater, log_failure
 
 log = structlog.get_logger(__name__)
@@ -67,7 +67,7 @@ class DueLook:
                 if moment != self._told.get(kind):
                     self._begun.add(kind)
                 self._told[kind] = moment
-        await wait_for_event(self._news, ahead_seconds, self._clock)
+        await first_of(self._news.wait(), self._clock.sleep(ahead_seconds))
         self._news.clear()
 
     def when_due(self, kind: str, run_once: RunOnce, due: asyncio.Event | None = None) -> RunOnce:

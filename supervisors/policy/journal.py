@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
-from storage.history.runs import JournalFacts, PastRun, ToolUse
+from storage.history.runs import JournalFacts, PastRun
 from storage.model import Outcome
 from supervisors.text import excerpt, quoted
 
@@ -50,22 +50,19 @@ def late_entries_of(facts: JournalFacts) -> dict[str, Any]:
 
     `trouble` is "unsolved" if the run needs a person, and "unsent" if it does unless a message tells of it.
     """
-    calls = [tool for tool in facts.tools if tool.name != "sleep"]
+    calls = [tool for tool in facts.tools if tool.name != "sleep"]  # a refused one leaves nothing to solve
     unsolved = {tool.name for tool in calls if tool.unsolved}
     trouble = "unsolved" if facts.unanswered or unsolved - MESSAGE_TOOLS else "unsent" if unsolved else ""
     return {
-        "tools": [_tool_entry(tool) for tool in facts.tools],
+        "tools": [
+            {key: value for key, value in asdict(tool).items() if key != "unsolved" or tool.name in unsolved}
+            for tool in facts.tools
+        ],
         "failed_calls": sum(tool.errors for tool in calls),
         "trouble": trouble,
         "cost_usd": float(facts.cost_usd),
         "unpriced_calls": facts.unpriced_calls,
     }
-
-
-def _tool_entry(tool: ToolUse) -> dict[str, Any]:
-    """Return the entry of a tool; a sleep that was refused leaves nothing to solve."""
-    is_unsolved = tool.unsolved and tool.name != "sleep"
-    return {name: value for name, value in asdict(tool).items() if name != "unsolved" or is_unsolved}
 
 
 @lru_cache(MAX_KNOWN_RUNS)

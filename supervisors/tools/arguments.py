@@ -105,11 +105,11 @@ class Arguments:
         return None if number is None else float(number)
 
     def id(self, name: str) -> UUID:
-        value = self.text(name)
-        try:
-            return UUID(value)
-        except ValueError:
-            raise _invalid(name, "takes a UUID") from None
+        """Return an id; it is required."""
+        id_ = self._parsed(name, _parse_id, "takes a UUID")
+        if id_ is None:
+            raise _invalid(name, "is required")
+        return id_
 
     def choice(self, name: str, choices: type[Choice]) -> Choice | None:
         """Return one of the choices, or None if it is left out."""
@@ -145,6 +145,10 @@ class Arguments:
         if parsed is None:
             raise _invalid(name, takes)
         return parsed
+
+
+def _parse_id(value: Any) -> UUID | None:
+    return UUID(value) if isinstance(value, str) else None
 
 
 def _parse_pair(value: Any) -> tuple[int, int] | None:

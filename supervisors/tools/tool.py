@@ -68,10 +68,6 @@ class AgentTool:
     definition: ToolDefinition
     use: Callable[[ToolInvocation], Awaitable[Any]]
 
-    @property
-    def name(self) -> str:
-        return self.definition.name
-
 
 def agent_tool(
     description: str, required: tuple[str, ...] = (), **properties: dict[str, Any]

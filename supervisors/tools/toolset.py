@@ -59,7 +59,7 @@ class Toolset:
         self.imports = McpImports(stores, outbound, checker, clock)
         self._messaging = messages.Messaging(self._adapters, clock)
         tools = _builtin(self._messaging, questions.Questions(checker), models)
-        self._builtin = {tool.name: tool for tool in tools}
+        self._builtin = {tool.definition.name: tool for tool in tools}
         self.failures: Counter[str] = Counter()  # by built-in tool; ADAPTER for all others
 
     async def definitions(self, agent: Agent, template: Template | None) -> list[ToolDefinition]:

@@ -49,7 +49,7 @@ async def get_contact(call: ToolInvocation) -> dict[str, Any]:
 
 async def require_may_create(call: ToolInvocation) -> None:
     """Raise ToolError if the agent may not create contacts, nor write to new people by other ways."""
-    if create_contact.name in denied_tools(await call.stores.templates.get_of(call.agent)):
+    if create_contact.definition.name in denied_tools(await call.stores.templates.get_of(call.agent)):
         raise ToolError("not_allowed", "You may write only to the contacts and addresses that there are.")
 
 

@@ -461,9 +461,9 @@ class WorldToolset(Toolset):
 
     async def _noted(self, tool: AgentTool, call: ToolInvocation) -> Any:
         given = ", ".join(f"{name}={value!r}" for name, value in call.arguments.given.items())
-        self.note(call.agent.id, f"calls {tool.name}({given})")
-        with self._noting(call.agent.id, tool.name):
-            lacking = LACKING & {tool.name, *call.arguments.given}
+        self.note(call.agent.id, f"calls {tool.definition.name}({given})")
+        with self._noting(call.agent.id, tool.definition.name):
+            lacking = LACKING & {tool.definition.name, *call.arguments.given}
             if lacking and tool.definition.adapter_id is None:
                 raise ToolError("not_in_worlds", NOT_IN_WORLDS.format(*lacking))
             return await tool.use(call)
