@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
-    AbstractContextManager,
     asynccontextmanager,
     contextmanager,
 )
@@ -46,40 +45,32 @@ class RequestRoom:
     """
 
     def __init__(self, units: int = UNITS, reads_at_once: int = READS_AT_ONCE) -> None:
-        self._free = units
+        self.free = units
         self._kept_for_short = units // SHORT_SHARE
-        self._taken: Counter[UUID] = Counter()
+        self.taken: Counter[UUID] = Counter()
         # Wait for a turn to read much from the database, or to parse a long body, and keep it for the block.
         # Raise Unavailable if it does not come in time.
         self.reading = partial(_turn, FairSlots[UUID](reads_at_once))
         self.parsing = partial(_turn, FairSlots[UUID](PARSES_AT_ONCE))
 
     def __repr__(self) -> str:
-        return f"<RequestRoom: {self._taken.total()} units taken, {self._free} left>"
+        return f"<RequestRoom: {self.taken.total()} units taken, {self.free} left>"
 
     def enter(self, organization_id: UUID, units: int) -> "Place":
         """Return the place of a request. Raise Unavailable if there is no room for it."""
-        if self._taken[organization_id]:
-            self._require(self._taken[organization_id] + units <= self._free - units)
-        self._free -= units
-        self._taken[organization_id] += units
+        if self.taken[organization_id]:
+            self._require(self.taken[organization_id] + units <= self.free - units)
+        self.free -= units
+        self.taken[organization_id] += units
         return Place(self, organization_id, units)
 
-    @contextmanager
-    def more(self, organization_id: UUID, units: int) -> Iterator[None]:
-        """Hold further units for something long. Raise Unavailable if too few are left."""
-        self._require(2 * (self._taken[organization_id] + units) <= self._free - units)
-        self._require(self._free - units >= self._kept_for_short)
-        self._free -= units
-        self._taken[organization_id] += units
-        try:
-            yield
-        finally:
-            self.give_back(organization_id, units)
-
-    def give_back(self, organization_id: UUID, units: int) -> None:
-        self._free += units
-        decrement(self._taken, organization_id, units)
+    def enter_long(self, organization_id: UUID, units: int) -> "Place":
+        """Return a place for what is long. Raise Unavailable if there is no room for it."""
+        self._require(2 * (self.taken[organization_id] + units) <= self.free - units)
+        self._require(self.free - units >= self._kept_for_short)
+        self.free -= units
+        self.taken[organization_id] += units
+        return Place(self, organization_id, units)
 
     def _require(self, has_room: bool) -> None:
         if not has_room:
@@ -94,9 +85,14 @@ class Place:
     _organization_id: UUID
     _units: int
 
-    def more(self, units: int) -> AbstractContextManager[None]:
-        """Hold further units for the block. Raise Unavailable if too few are left."""
-        return self._room.more(self._organization_id, units)
+    @contextmanager
+    def more(self, units: int) -> Iterator[None]:
+        """Hold further units for the block, which is long. Raise Unavailable if too few are left."""
+        place = self._room.enter_long(self._organization_id, units)
+        try:
+            yield
+        finally:
+            place.leave()
 
     def parsing(self) -> AbstractAsyncContextManager[None]:
         """Wait for a turn to parse a long body, and keep it for the block. Raise Unavailable, too."""
@@ -116,7 +112,8 @@ class Place:
     def leave(self) -> None:
         """Give the units back: the request is answered, or only waits for something to happen."""
         if self._units:
-            self._room.give_back(self._organization_id, self._units)
+            self._room.free += self._units
+            decrement(self._room.taken, self._organization_id, self._units)
             self._units = 0
 
 

@@ -317,21 +317,18 @@ class Usage:
         ]
         await self._pool.execute(*INSERT.given(items=rows))
         for record, _, _ in items:
-            self._count(record)
+            organization, model = str(record.organization_id), record.model
+            if (organization, model) not in self.stored:
+                if sum(spender[0] == organization for spender in self.stored) >= MAX_MODELS_IN_METRICS:
+                    model = REST
+                if len(self.stored) >= MAX_SPENDERS:
+                    organization = model = REST
+            stored = self.stored.setdefault((organization, model), StoredUsage())
+            stored.input_tokens += record.input_tokens
+            stored.output_tokens += record.output_tokens
+            stored.cached_tokens += record.cached_tokens
+            stored.cost_usd += record.cost_usd
         return [None] * len(groups)
-
-    def _count(self, record: UsageRecord) -> None:
-        organization, model = str(record.organization_id), record.model
-        if (organization, model) not in self.stored:
-            if sum(spender[0] == organization for spender in self.stored) >= MAX_MODELS_IN_METRICS:
-                model = REST
-            if len(self.stored) >= MAX_SPENDERS:
-                organization = model = REST
-        stored = self.stored.setdefault((organization, model), StoredUsage())
-        stored.input_tokens += record.input_tokens
-        stored.output_tokens += record.output_tokens
-        stored.cached_tokens += record.cached_tokens
-        stored.cost_usd += record.cost_usd
 
 
 # The models beyond the most expensive ones have no rank; their calls of a day are one row.

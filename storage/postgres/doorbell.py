@@ -140,11 +140,12 @@ class Doorbell:
             elif kind:
                 self._on_bell(kind, ids)
             return
-        agents = parse_ring(payload)
-        if agents or payload == EVENTS:
-            self._on_ring(agents)
-        elif payload == self._probe:
+        if payload == self._probe:
             self._probe_heard.set()
+        elif payload == EVENTS:
+            self._on_ring(())
+        elif agents := parse_ring(payload):
+            self._on_ring(agents)
         elif not payload.startswith(PROBE):
             self._has_missed.set()
 

@@ -289,7 +289,10 @@ class Membership:
             await sleep(POLL_SECONDS)
 
     async def _stay(self, connection: Connection, sleep: Sleep) -> None:
-        """Beat until the node ends. Raise when the connection is lost, at once if it is closed."""
+        """Beat until the node ends. Raise when the connection is lost, at once if it is closed.
+
+        A beat comes at once if something hurries.
+        """
         connection.add_termination_listener(lambda _: self._hurry.set())
         self._connection = connection
         self._witness = Witness(self._monotonic())
@@ -300,7 +303,14 @@ class Membership:
             is_burying = self.others and await _judge(
                 connection, self._witness, self._monotonic(), self.others
             )
-            await self._pause(BURIAL_SECONDS if is_burying else BEAT_SECONDS, sleep)
+            pause = sleep(BURIAL_SECONDS if is_burying else BEAT_SECONDS)
+            waits = [asyncio.ensure_future(pause), asyncio.ensure_future(self._hurry.wait())]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+            self._hurry.clear()
 
     async def _beat(self, connection: Connection) -> bool:
         """Count a beat, and read the nodes. Return False if this one was found dead."""
@@ -352,16 +362,6 @@ class Membership:
             await sleep(BURIAL_SECONDS)
         if await _change_durably(connection, BURY, self.node_id, self.life):
             _log.info("node left", node_id=self.node_id)
-
-    async def _pause(self, seconds: float, sleep: Sleep) -> None:
-        """Wait until the next beat is due, or something hurries."""
-        waits = [asyncio.ensure_future(sleep(seconds)), asyncio.ensure_future(self._hurry.wait())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-        self._hurry.clear()
 
     def _end(self, reason: str = "") -> None:
         if reason:
