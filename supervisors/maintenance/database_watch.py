@@ -220,12 +220,6 @@ class WriteProbe:
 
     async def _probe(self) -> None:
         try:
-            await self._try_write()
-        finally:
-            self._probed_at = self._clock.monotonic()
-
-    async def _try_write(self) -> None:
-        try:
             async with asyncio.timeout(PROBE_SECONDS):
                 _require_descriptor()
                 await self._store.probe_write()
@@ -239,6 +233,8 @@ class WriteProbe:
             if self._clock.monotonic() >= self._full_until:
                 self.failing_since, self.reason = None, ""
                 self._watch.report(Part.DATABASE, "")
+        finally:
+            self._probed_at = self._clock.monotonic()
 
     def _fail(self, reason: str) -> None:
         self._note_failure(reason)
