@@ -49,7 +49,6 @@ SWEEP_SECONDS = 1.0
 NODE_WATCH_SECONDS = 0.1  # between two recoveries, also if the database fails them
 DUE_SECONDS = 0.01  # between two looks at what is due next
 PENDING_COUNT_SECONDS = 60.0  # to count 100,000 calls takes tens of milliseconds, and they wait for hours
-MCP_SECONDS = 10.0  # until a list of an MCP server that has expired is read again
 EXPORT_SECONDS = 1.0
 WRITERS_SECONDS = 0.05  # until it is looked again whether the writers before are done
 CHORES_SECONDS = 1.0  # until a node notices that the chores are its own now
@@ -156,7 +155,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
         MaintenanceService("schedules", look.when_due("schedules", schedules.fire_due), 0),
         MaintenanceService("checks of schedules", look.when_due("checks", checks.run_once, checks.due), 0),
         MaintenanceService("parked calls", look.when_due("parked_calls", calls.run_once, calls.due), 0),
-        MaintenanceService("tools of MCP servers", chore(toolset.imports.run_once), MCP_SECONDS),
+        MaintenanceService("tools of MCP servers", look.when_due("mcp_servers", toolset.imports.run_once), 0),
         MaintenanceService("webhook sender", send, 0),
         MaintenanceService("webhook matcher", match, MATCH_RETRY_SECONDS),
         MaintenanceService("deleted agent cleaner", chore(retention.empty_deleted_agents), PURGE_SECONDS),

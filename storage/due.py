@@ -18,6 +18,7 @@ SELECT CASE WHEN paused_at IS NULL THEN (
        CASE WHEN paused_at IS NULL THEN (
            SELECT min(due_at) FROM parked_call WHERE due_at IS NOT NULL
        ) END AS parked_calls,
+       (SELECT min(refresh_at) FROM mcp_server) AS mcp_servers,
        CASE WHEN (SELECT max(id) FROM event) > chained_event_id + $1
               OR EXISTS (SELECT FROM event WHERE id > chained_event_id AND is_audited(type))
             THEN to_timestamp(0) END AS audit

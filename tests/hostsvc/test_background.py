@@ -44,7 +44,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "due look": 0.01,
         "schedules": 0,
         "checks of schedules": 0,
-        "tools of MCP servers": 10,
+        "tools of MCP servers": 0,
         "parked calls": 0,
         "webhook sender": 0,
         "webhook matcher": 0.5,

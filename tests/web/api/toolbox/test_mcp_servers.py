@@ -175,6 +175,7 @@ async def test_server_that_is_away_is_tried_again(service: Service, api: Api) ->
         known = await servers.get(UUID(adapter["id"]))
         assert known is not None
         await servers.postpone(known, known.refresh_at - 2 * RETRY, known.error)
+        assert (await service.storage.due.get_next())["mcp_servers"] == known.refresh_at - 2 * RETRY
         await imports.run_once()
     read = (await api.get(f"{ADAPTERS}{adapter['id']}/mcp/")).body
     assert read["error"] == ""
