@@ -1,7 +1,7 @@
 """Fixtures that start services: each test has its own processes on its own database."""
 
 import asyncio
-import shutil
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
+from hostsvc.process_harness.programs import REMOVE
 from tests.acceptance.process import Launch
 from tests.acceptance.services import Services
 
@@ -19,7 +20,7 @@ def directory() -> Iterator[Path]:
     """The directory of a test's services. pytest's tmp_path cannot be entered by PostgreSQL's account."""
     path = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
     yield path
-    shutil.rmtree(path)
+    subprocess.run(["sh", "-c", REMOVE, "remove", str(path)], check=True)  # checkouts are sealed, but for root
 
 
 @pytest.fixture
