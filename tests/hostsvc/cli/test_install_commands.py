@@ -104,8 +104,9 @@ def test_unit_lets_bubblewrap_work_where_runs_need_it(tmp_path: Path) -> None:
     (tmp_path / "config.toml").touch()
     assert unit_of(tmp_path)["RestrictNamespaces"] == ["yes"]
     for_runs = unit_of(tmp_path, **FOR_RUNS)
-    for name in ("RestrictNamespaces", "ProtectControlGroups", "ProtectKernelTunables"):
+    for name in ("DynamicUser", "RestrictSUIDSGID", "RestrictNamespaces", "ProtectControlGroups"):
         assert for_runs[name] == ["yes", "no"]
+    assert for_runs["User"] == ["hostsvc"]
     assert for_runs["SystemCallFilter"] == ["@system-service", "@mount"]
 
 
