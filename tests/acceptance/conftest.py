@@ -20,7 +20,8 @@ def directory() -> Iterator[Path]:
     """The directory of a test's services. pytest's tmp_path cannot be entered by PostgreSQL's account."""
     path = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
     yield path
-    subprocess.run(["sh", "-c", REMOVE, "remove", str(path)], check=True)  # checkouts are sealed, but for root
+    # Checkouts are sealed: only root could remove them as they are.
+    subprocess.run(["sh", "-c", REMOVE, "remove", str(path)], check=True)
 
 
 @pytest.fixture
