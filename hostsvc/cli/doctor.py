@@ -1,5 +1,6 @@
 """`hostsvc doctor`: what this machine and the services around it are like, one line each."""
 
+import os
 import resource
 import shutil
 import tempfile
@@ -13,6 +14,7 @@ from hostsvc.cli.runner import USER_ERRORS, error_message
 from hostsvc.config import Config, ConfigError
 from hostsvc.database import open_database
 from hostsvc.operating_system import connections_within
+from hostsvc.process_harness.machine import contain_here, describe_containment
 from hostsvc.start_checks import nearest_existing
 from storage.postgres.connections import connect
 from storage.postgres.migrations import check
@@ -32,7 +34,7 @@ SELECT_PAUSE = "SELECT paused_at, paused_because FROM instance WHERE paused_at I
 async def examine(config: Config) -> int:
     """Print a line for each thing that the service needs, and what to do if something is wrong."""
     states = {"ok"}
-    for look in (_database, _signup, _descriptors, _disk, _models, _mail):
+    for look in (_database, _signup, _descriptors, _disk, _harness, _models, _mail):
         name, state = look.__name__[1:], "FAILED"
         try:
             text, state = await look(config), "ok"
@@ -83,6 +85,15 @@ async def _disk(config: Config) -> str:
     if gigabytes < MIN_FREE_GB:
         raise ConfigError(f"{path} has {gigabytes} GB left: make room, or shorten [retention]")
     return f"{path} has {gigabytes} GB left"
+
+
+async def _harness(config: Config) -> str:
+    if config.harness.kind == "builtin":
+        return "builtin: agents run no code of their own"
+    containment = await contain_here(config.harness, os.environ)
+    if containment.kind == "none" and config.harness.containment != "none":
+        raise ConfigError(describe_containment(containment))
+    return describe_containment(containment)
 
 
 async def _models(config: Config) -> str:

@@ -2,6 +2,7 @@
 
 import shutil
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -25,7 +26,8 @@ def lines(directory: Path, url: str, **environment: str) -> tuple[int, dict[str,
 
 def test_healthy_machine_has_a_line_for_each_check(tmp_path: Path, database_url: str) -> None:
     code, found = lines(tmp_path, database_url)
-    assert (code, list(found)) == (0, ["database", "signup", "descriptors", "disk", "models", "mail"])
+    assert code == 0
+    assert list(found) == ["database", "signup", "descriptors", "disk", "harness", "models", "mail"]
     assert {line.split()[0] for line in found.values()} == {"ok"}
     assert "the schema is current" in found["database"]
 
@@ -64,12 +66,34 @@ def test_each_problem_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Monkey
     code, found = lines(tmp_path, "postgresql://127.0.0.1:1/none", **environment)
     assert code == 1
     assert found.pop("signup").startswith("ok      open to everybody")
+    assert found.pop("harness").startswith("ok      builtin")
     assert {line.split()[0] for line in found.values()} == {"FAILED"}
     assert "start the database 127.0.0.1:1/none, or correct database.url" in found["database"]
     assert found["descriptors"].endswith("leave 1000 connections: raise ulimit -n, or LimitNOFILE=")
     assert found["disk"].endswith("make room, or shorten [retention]")
     assert found["models"].endswith("correct [models], or let this machine reach it")
     assert found["mail"].endswith("correct [mail], or let this machine reach it")
+
+
+@pytest.mark.parametrize(("wanted", "said"), [("auto", "FAILED"), ("none", "ok")])
+def test_code_of_agents_that_nothing_contains_is_found(
+    tmp_path: Path, database_url: str, wanted: str, said: str
+) -> None:
+    repository, without_bubblewrap = tmp_path / "repository", tmp_path / "bin"
+    subprocess.run(["git", "init", "-q", repository], check=True)
+    without_bubblewrap.mkdir()
+    for program in Path("/usr/bin").iterdir():
+        if program.name != "bwrap":
+            (without_bubblewrap / program.name).symlink_to(program)
+    environment = {
+        "HOSTSVC__HARNESS__KIND": "process",
+        "HOSTSVC__HARNESS__REPOSITORY": str(repository),
+        "HOSTSVC__HARNESS__COMMAND": '["true"]',
+        "HOSTSVC__HARNESS__CONTAINMENT": wanted,
+        "PATH": str(without_bubblewrap),
+    }
+    _, found = lines(tmp_path, database_url, **environment)
+    assert found["harness"].startswith(f"{said:<7} nothing contains runs")
 
 
 def test_role_without_the_rights_of_the_service_is_found(
