@@ -4,10 +4,10 @@ import json
 import re
 import traceback
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Protocol
 
-import aiopg
+import psycopg2
 import structlog
 from aiohttp import web
 from psycopg2 import sql
@@ -67,25 +67,36 @@ class Overheard:
         return event
 
 
-async def contents(database_url: str) -> str:
+def contents(database_url: str) -> str:
     """Return all rows of all tables as text."""
-    async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
-        await cursor.execute(TABLES)
+    with closing(psycopg2.connect(database_url)) as connection:
+        return contents_over(connection)
+
+
+def contents_over(connection: "psycopg2.extensions.connection") -> str:
+    """Return all rows of all tables as text, read over an existing connection."""
+    with connection.cursor() as cursor:
+        cursor.execute(TABLES)
+        cursor.execute(filled_among([table for (table,) in cursor.fetchall()]))
         lines = []
-        for (table,) in await cursor.fetchall():
-            await cursor.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(table)))
-            lines += _lines(table, await cursor.fetchall())
+        for (table,) in cursor.fetchall():
+            cursor.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(table)))
+            lines += _lines(table, cursor.fetchall())
     return "\n".join(lines)
 
 
 async def contents_by(database: Fetching) -> str:
-    """Return all rows of all tables as text, read over an existing pool or connection."""
-    names = [table for (table,) in await database.fetch(TABLES)]
-    filled = " UNION ALL ".join(f"SELECT '{name}' WHERE EXISTS (SELECT FROM {name})" for name in names)  # noqa: S608
+    """Return all rows of all tables as text, read over an existing pool or connection of asyncpg."""
+    filled = filled_among([table for (table,) in await database.fetch(TABLES)])
     lines = []
     for (table,) in await database.fetch(filled):
         lines += _lines(table, await database.fetch(f'SELECT * FROM "{table}"'))  # noqa: S608
     return "\n".join(lines)
+
+
+def filled_among(tables: Collection[str]) -> str:
+    """Return the statement that names those of these tables that have rows."""
+    return " UNION ALL ".join(f"SELECT '{name}' WHERE EXISTS (SELECT FROM {name})" for name in tables)  # noqa: S608
 
 
 def refuse_secrets(place: str, text: str) -> None:

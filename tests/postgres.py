@@ -2,12 +2,14 @@
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg2
 from psycopg2.extensions import ISOLATION_LEVEL_AUTOCOMMIT, quote_ident
+
+from tests.leaks import contents, contents_over
 
 
 def url_of(server_url: str, database: str) -> str:
@@ -76,6 +78,10 @@ class ReusedDatabase:
             return False
         return True
 
+    def contents(self) -> str:
+        """Return all rows as text. A new connection would read the catalogs of all tables first."""
+        return contents_over(self._connection)
+
     def close(self) -> None:
         self._connection.close()
 
@@ -133,6 +139,13 @@ class TestServer:
         if self._reused is None:
             self._reused = ReusedDatabase(url_of(self.url, self._create(template)))
         return self._reused.url
+
+    def contents(self, url: str) -> str:
+        """Return all rows of a database as text."""
+        if self._reused is not None and self._reused.url == url:
+            with suppress(psycopg2.OperationalError):  # the test ended all sessions, this one too
+                return self._reused.contents()
+        return contents(url)
 
     @contextmanager
     def role(self) -> Iterator[str]:

@@ -123,18 +123,7 @@ def _add_routes(app: web.Application) -> None:
     """Add the routes, and what tells clients of them."""
     app[app_keys.API_DOCUMENT] = ServedDocument(ROUTES).get
     app[app_keys.COLLECTIONS] = pages.collection_paths(ROUTES)
-    by_path: dict[str, list[Route]] = {}
-    for route in (*ROUTES, *PROTOCOL_ROUTES):
-        by_path.setdefault(route.path, []).append(route)
-    for path, routes in by_path.items():
-        resource = app.router.add_resource(path)
-        for each in routes:
-            endpoint = each.endpoint(app[app_keys.SETTINGS].limits)
-            resource.add_route(each.method, endpoint, expect_handler=check_expectation)
-            if each.method == "GET":
-                resource.add_route("HEAD", endpoint, expect_handler=check_expectation)
-        # Without it `PATCH /notifications/clear/` would go to `/notifications/{id}/`.
-        resource.add_route("*", _refuse_method(routes), expect_handler=check_expectation)
+    add_api_routes(app.router, app[app_keys.SETTINGS].limits)
     for receiver in (receiving, call_results):
         for path in receiver.PATHS:
             app.router.add_resource(path).add_route(
@@ -142,6 +131,22 @@ def _add_routes(app: web.Application) -> None:
             )
     pages.add_documentation_files(app)
     pages.add_console_files(app)
+
+
+def add_api_routes(router: web.UrlDispatcher, limits: LimitSettings) -> None:
+    """Add all routes, and to each path what refuses the other methods."""
+    by_path: dict[str, list[Route]] = {}
+    for route in (*ROUTES, *PROTOCOL_ROUTES):
+        by_path.setdefault(route.path, []).append(route)
+    for path, routes in by_path.items():
+        resource = router.add_resource(path)
+        for each in routes:
+            endpoint = each.endpoint(limits)
+            resource.add_route(each.method, endpoint, expect_handler=check_expectation)
+            if each.method == "GET":
+                resource.add_route("HEAD", endpoint, expect_handler=check_expectation)
+        # Without it `PATCH /notifications/clear/` would go to `/notifications/{id}/`.
+        resource.add_route("*", _refuse_method(routes), expect_handler=check_expectation)
 
 
 def _refuse_method(routes: Sequence[Route]) -> Handler:

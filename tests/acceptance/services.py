@@ -63,4 +63,4 @@ class Services:
         for process in self._started:
             refuse_secrets("the log", process.log())
         if self._started and "url" in self.database:
-            refuse_secrets("the database", await contents(self.database["url"]))
+            refuse_secrets("the database", contents(self.database["url"]))

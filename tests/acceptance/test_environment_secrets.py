@@ -95,7 +95,7 @@ async def test_code_gets_its_secrets_and_nobody_else_sees_them(
     assert (ended["outcome"], ended["error"]) == ("failed", "exit code 1: refused: [secret]")
     shown = await everything_shown(client, ended)
     await service.close()
-    rows = await contents(database_url)
+    rows = contents(database_url)
     assert "refused: [secret]" in rows
     for text in (shown, rows, service.log()):
         assert VALUE not in text

@@ -208,7 +208,7 @@ async def test_secrets_appear_only_in_the_issuing_response(
     await reset_password(witness, known, services, email)
     await service.close()
 
-    log, rows = service.log(), await contents(database_url)
+    log, rows = service.log(), contents(database_url)
     assert email in rows, "the rows can be read"
     assert "request failed" in log, "the log belongs to the service"
     for secret in known.planted:
@@ -275,7 +275,7 @@ async def test_encrypted_secrets_survive_rotation_and_are_in_no_table(
     assert "which is not in accounts.encryption_keys" in without.log()
     await third.close()
 
-    rows = await contents(database_url)
+    rows = contents(database_url)
     texts = [rows, printed, *(service.log() for service in (first, second, third, without))]
     assert desk["id"] in rows, "the rows can be read"
     assert "rotate-keys" not in third.log()

@@ -1,6 +1,7 @@
 """The service of the tests of `web`, and one that a whole module shares."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from ipaddress import ip_network
 
 import pytest_asyncio
@@ -27,13 +28,14 @@ async def shared_service(postgres_server: TestServer, template_database: str) ->
     """Yield what serves all tests of a module. It takes client addresses from X-Forwarded-For."""
     settings = changed_settings(trusted_proxies=(ip_network("127.0.0.1/32"),), signups_per_hour=0)
     with postgres_server.database(template_database) as url:
+        contents = partial(postgres_server.contents, url)
         if NODES > 1:
-            async with serving_nodes(url, settings) as service:
+            async with serving_nodes(url, settings, contents) as service:
                 yield service
             return
         async with (
             open_pool(DatabaseSettings(url=url), node=None) as pool,
-            serving(pool, settings) as service,
+            serving(pool, settings, contents) as service,
         ):
             yield service
 

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.message import EmailMessage
-from functools import cache
+from functools import cache, partial
 from random import Random
 from typing import Any, cast, get_type_hints
 from uuid import UUID
@@ -45,10 +45,11 @@ from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
 from tests.acceptance.client import eventually
 from tests.cheap_passwords import CHEAP
-from tests.leaks import Overheard, contents_by
+from tests.leaks import Overheard
 from tests.nodes import NODES, LoneNode, ring_nobody
+from tests.postgres import TestServer
 from web import app_keys
-from web.app import ROUTES, add_interface
+from web.app import ROUTES, add_api_routes, add_interface
 from web.credentials import passwords
 from web.credentials.formats import make_key
 from web.mail import MAIL, Mail, Write
@@ -260,10 +261,24 @@ def api_document() -> Any:
     return build_document(ROUTES)
 
 
+@cache
+def api_resources(limits: LimitSettings) -> Sequence[web.AbstractResource]:
+    """Return the paths of the API with their routes, which belong to no service."""
+    router = web.UrlDispatcher()
+    add_api_routes(router, limits)
+    return list(router.resources())
+
+
+def register_api(router: web.UrlDispatcher, limits: LimitSettings) -> None:
+    for resource in api_resources(limits):
+        router.register_resource(resource)
+
+
 @contextmanager
 def cheap_start_and_passwords() -> Iterator[None]:
-    """Build the API document once for all services, and hash passwords at the lowest cost of argon2."""
+    """Build routes and API document once for all services; hash passwords at the lowest cost of argon2."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("web.app.add_api_routes", register_api)
         patch.setattr("web.openapi.document.build_document", lambda routes: api_document())
         patch.setattr(unknown_names, "get_type_hints", cached_type_hints)
         for name, value in CHEAP.items():
@@ -303,6 +318,7 @@ async def ringing(
 async def serving(
     pool: Pool,
     settings: WebSettings,
+    contents: Callable[[], str],
     connections: ConnectionSettings = CONNECTIONS,
     membership: Membership | None = None,
     url: str = "",
@@ -310,6 +326,7 @@ async def serving(
     """Compose the parts like the composition root, with a harness that never ends.
 
     Without a membership it is the only node; others hear each other on the database at `url`.
+    At the end neither the log nor the contents of the database may have a secret in them.
     """
 
     def on_commit(agent_ids: Iterable[UUID]) -> None:
@@ -388,12 +405,15 @@ async def serving(
             yield service
     await pool.finish_writes()
     overheard.refuse_secrets("the log", "\n".join(overheard.lines))
-    overheard.refuse_secrets("the database", await contents_by(pool))
+    overheard.refuse_secrets("the database", contents())
 
 
 @asynccontextmanager
 async def serving_nodes(
-    url: str, settings: WebSettings, connections: ConnectionSettings = CONNECTIONS
+    url: str,
+    settings: WebSettings,
+    contents: Callable[[], str],
+    connections: ConnectionSettings = CONNECTIONS,
 ) -> AsyncIterator[Service]:
     """Compose as many nodes as HOSTSVC_TEST_NODES says. Each request goes to a random one of them."""
     async with AsyncExitStack() as stack:
@@ -403,7 +423,7 @@ async def serving_nodes(
             joining = join(url, asyncio.sleep, name=f"node {number}", version="test", roles=ROLES)
             membership = await stack.enter_async_context(joining)
             pool = await stack.enter_async_context(open_pool(DatabaseSettings(url=url), node=membership))
-            node = serving(pool, settings, connections, membership, url)
+            node = serving(pool, settings, contents, connections, membership, url)
             services.append(await stack.enter_async_context(node))
             memberships.append(membership)
         while any(len(membership.nodes) < NODES for membership in memberships):  # noqa: ASYNC110 -- a beat tells it
@@ -435,15 +455,19 @@ def changed_settings(**changes: Any) -> WebSettings:
 
 
 @pytest.fixture
-async def start_service(pool: Pool, database_url: str) -> AsyncIterator[StartService]:
+async def start_service(
+    pool: Pool, database_url: str, postgres_server: TestServer
+) -> AsyncIterator[StartService]:
     """Start the service with other settings."""
+    contents = partial(postgres_server.contents, database_url)
     async with AsyncExitStack() as stack:
 
         async def start(connections: ConnectionSettings = CONNECTIONS, **changes: Any) -> Service:
             settings = changed_settings(**changes)
             if NODES > 1:
-                return await stack.enter_async_context(serving_nodes(database_url, settings, connections))
-            return await stack.enter_async_context(serving(pool, settings, connections))
+                nodes = serving_nodes(database_url, settings, contents, connections)
+                return await stack.enter_async_context(nodes)
+            return await stack.enter_async_context(serving(pool, settings, contents, connections))
 
         yield start
 
