@@ -18,6 +18,7 @@ from contextlib import suppress
 import hostsvc.llm.chat_models  # noqa: F401 -- imported by the service once it has a model
 from hostsvc.cli.commands import main
 from tests.cheap_passwords import CHEAP
+from web.console.assets import read_console
 from web.credentials import passwords
 
 MAX_REQUEST_BYTES = 1 << 16
@@ -93,6 +94,7 @@ def _become(request: bytes, descriptors: Sequence[int]) -> list[str]:
 
 if __name__ == "__main__":
     vars(passwords).update(CHEAP)
+    read_console().compress()  # once, for all services that a browser visits
     gc.freeze()  # the memory that forked processes share is not copied by their collections
     with socket.socket(fileno=int(sys.argv[1])) as listening:
         to_run = Server(listening).run()

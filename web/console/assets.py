@@ -73,11 +73,13 @@ class Console:
         """Have a thread compress all files by brotli, unless it was begun before."""
         if not self._is_compressing:
             self._is_compressing = True
-            asyncio.get_running_loop().run_in_executor(None, self._compress)
+            asyncio.get_running_loop().run_in_executor(None, self.compress)
 
-    def _compress(self) -> None:
+    def compress(self) -> None:
+        """Compress all files by brotli that have not been."""
         for asset in self.assets.values():
-            asset.compress()
+            if asset.by_brotli is None:
+                asset.compress()
 
     def url(self, path: str) -> str:
         """Return the address of a file."""
