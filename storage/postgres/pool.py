@@ -339,7 +339,7 @@ async def open_pool(settings: DatabaseSettings, *, node: Fence | None) -> AsyncI
         reset=keep_session,
     )
     with translated():
-        inner = await create(init_size=min(2, settings.pool_size), max_size=settings.pool_size)
+        inner = await create(init_size=1, max_size=settings.pool_size)
         spare = await create(init_size=0, max_size=1)
     pool = Pool(inner, spare, settings)
     try:

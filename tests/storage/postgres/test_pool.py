@@ -371,6 +371,7 @@ async def test_each_connection_holds_the_lock_of_its_node(database_url: str) -> 
         WHERE datname = current_database() AND classid = $1::bigint::oid AND objid = $2::bigint::oid
     """
     async with open_pool(DatabaseSettings(url=database_url, pool_size=2), node=node) as pool:
+        await asyncio.gather(*(pool.fetchval("SELECT 1") for _ in range(2)))  # each opens a connection
         for _ in range(3):
             assert await pool.fetchval(count, MEMBER, node.node_id) == 2
 
