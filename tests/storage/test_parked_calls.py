@@ -343,19 +343,23 @@ def rows_touched(node: dict[str, Any]) -> int:
 
 
 @pytest.mark.own_database
-@pytest.mark.parametrize("is_analyzed", [False, True])
 async def test_hundred_thousand_parked_calls_cost_the_runner_nothing(
-    storage: Storage, pool: Pool, agent: Agent, call: ParkedCall, is_analyzed: bool
+    storage: Storage, pool: Pool, agent: Agent, call: ParkedCall
 ) -> None:
     for _ in range(MANY_AGENTS - 1):
         await stored_agent(pool, agent.organization_id)
     for first in range(0, 1000, 100):
         await pool.execute(FILL, NOW, NOW + 168 * HOUR, first)
-    if is_analyzed:
-        await pool.execute("ANALYZE parked_call, agent, tool, template")
     await storage.parked_calls.refresh_pending()
     assert storage.parked_calls.last_pending.count == 100_001
 
+    await require_few_rows(pool, agent, call)
+    await pool.execute("ANALYZE parked_call, agent, tool, template")
+    await require_few_rows(pool, agent, call)
+
+
+async def require_few_rows(pool: Pool, agent: Agent, call: ParkedCall) -> None:
+    """Fail if a statement that the runner needs touches more than a few rows."""
     others: list[UUID] = []
     for sql, arguments in (
         (GET_NEXT_DUE, (1,)),
