@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 from tests.contract.requests_by_route import key_of
+from tests.web.conftest import api_document
 from web.app import ROUTES
-from web.openapi.document import build_document
 from web.openapi.paths import IDS, TAGS
 from web.openapi.schemas import attribute_docstrings
 
-DOCUMENT = build_document(ROUTES)
+DOCUMENT = api_document()
 SCHEMAS = DOCUMENT["components"]["schemas"]
 OPERATIONS = [operation for item in DOCUMENT["paths"].values() for operation in item.values()]
 SENTENCE_END = re.compile(r"\.(?= |$)")

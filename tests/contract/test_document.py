@@ -9,14 +9,13 @@ from openapi_spec_validator import validate
 
 from storage.model import Role
 from tests.contract.leniency import Json
-from tests.web.conftest import Service
+from tests.web.conftest import Service, api_document
 from tests.web.people import as_user, join, new_user
 from web.app import ROUTES
-from web.openapi.document import build_document
 from web.openapi.examples import ANSWERS, REQUESTS
 from web.routes import Access
 
-DOCUMENT = build_document(ROUTES)
+DOCUMENT = api_document()
 
 
 def operations() -> Iterator[tuple[str, str, Json]]:

@@ -9,9 +9,8 @@ import pytest
 from tests.contract.answers import send
 from tests.contract.requests_by_route import for_each_route, key_of, row_of
 from tests.contract.tenants import Request, Tenant, make
-from tests.web.conftest import Answer, Api
+from tests.web.conftest import Answer, Api, api_document
 from web.app import ROUTES
-from web.openapi.document import build_document
 from web.paging import PageQuery
 from web.routes import Route
 
@@ -31,7 +30,7 @@ def _without_other_properties(part: Any) -> Any:
     return {**closed, "additionalProperties": False} if isinstance(part.get("properties"), dict) else closed
 
 
-DOCUMENT = _without_other_properties(build_document(ROUTES))
+DOCUMENT = _without_other_properties(api_document())
 
 
 def violations(route: Route, answer: Answer) -> list[str]:
