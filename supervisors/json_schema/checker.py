@@ -8,14 +8,11 @@ which one person may have signed up, delay the others by little.
 
 import asyncio
 import hashlib
-import sys
-from asyncio import StreamReader, StreamWriter
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from math import ceil
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from uuid import UUID
 
 import orjson
@@ -25,6 +22,7 @@ from storage.postgres.json_values import to_json
 from supervisors.clock import Clock
 from supervisors.errors import ChecksPending
 from supervisors.fair_slots import FairSlots, QueueFull
+from supervisors.line_process import LineProcess, start_line_process
 
 log = structlog.get_logger()
 
@@ -32,7 +30,7 @@ MAX_WORKERS = 2  # one organization alone uses one of them
 MAX_WAITING = 256  # checks of one organization
 MAX_WAIT_SECONDS = 5.0
 MAX_ANSWER_SECONDS = 10.0  # a worker limits its processor time itself; this is for one that gets none
-MAX_COMPLAINT_BYTES = 4096
+WORKER = "supervisors.json_schema.worker_process"
 LIMIT_EXCEEDED = "$: this takes too long to check."
 REFUSED_SECONDS = 60.0
 TOOK_TOO_LONG = "$: {} took too long to check"
@@ -43,34 +41,6 @@ SchemaKey = tuple[UUID, bytes]
 
 The values may be what makes a schema slow, so what one organization checks must not refuse it to others.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """One worker process and the pipes to it."""
-
-    process: Process
-    requests: StreamWriter
-    answers: StreamReader
-    complaints: StreamReader  # what the interpreter and the library print
-
-    async def ask(self, request: bytes) -> bytes:
-        """Send a request line and return the answer line; empty if the process has ended."""
-        try:
-            self.requests.write(request)
-            await self.requests.drain()
-        except ConnectionError:
-            return b""
-        return await self.answers.readline()
-
-    async def close(self) -> None:
-        if self.process.returncode is None:
-            self.process.kill()
-        await self.process.wait()
-        self.requests.close()
-        complaint = await self.complaints.read(MAX_COMPLAINT_BYTES)
-        if complaint:
-            log.debug("a worker for JSON Schemas has failed", reason=complaint.decode(errors="replace"))
 
 
 def is_undecided(errors: Sequence[str], place: str) -> bool:
@@ -86,7 +56,7 @@ class SchemaChecker:
     """
 
     def __init__(self, clock: Clock) -> None:
-        self._idle: list[Worker] = []
+        self._idle: list[LineProcess] = []
         self._slow_schemas = SlowSchemas(clock)
         self._slots = FairSlots[UUID](MAX_WORKERS, MAX_WAITING, self._slow_schemas.has_any)
 
@@ -158,23 +128,12 @@ class SchemaChecker:
             await worker.close()
         return answer
 
-    async def _take(self) -> Worker:
+    async def _take(self) -> LineProcess:
         while self._idle:
             worker = self._idle.pop()
-            if worker.process.returncode is None:
+            if not worker.has_ended:
                 return worker
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            "-m",
-            "supervisors.json_schema.worker_process",
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            env={},
-        )
-        answers, complaints = cast(StreamReader, process.stdout), cast(StreamReader, process.stderr)
-        return Worker(process, cast(StreamWriter, process.stdin), answers, complaints)
+        return await start_line_process(WORKER, "-I", stderr=PIPE, environment={})
 
     async def close(self) -> None:
         for worker in self._idle:
