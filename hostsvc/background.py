@@ -14,6 +14,7 @@ from hostsvc.config import Config
 from hostsvc.execution import Execution
 from hostsvc.outbound.mail import MailRelay
 from hostsvc.signals import DELIVERIES, PARKED_CALLS, WEBHOOKS, Signals
+from hostsvc.span_export import SpanExport
 from storage.postgres.doorbell import Doorbell
 from storage.postgres.membership import Membership
 from storage.service_facts import ServiceFacts
@@ -28,7 +29,6 @@ from supervisors.maintenance.parked_calls import ParkedCallRunner
 from supervisors.maintenance.retention_cleaner import ReceiptCleaner, RetentionCleaner
 from supervisors.maintenance.scans import BudgetRenewal, DueScan, NodeWatch, PauseSync, Sweep
 from supervisors.maintenance.schedules import CheckRunner, ScheduleRunner
-from supervisors.maintenance.span_exporter import SpanExporter
 from supervisors.maintenance.watches import AgentCounter, LoopLagProbe, StuckAgentWatch
 from supervisors.maintenance.webhooks import WebhookMatcher, WebhookSender
 from supervisors.policy.explanations import when
@@ -85,7 +85,7 @@ class Parts:
     doorbell: Doorbell
     relay: MailRelay | None
     clock: Clock
-    exporter: SpanExporter | None
+    exporter: SpanExport | None
 
 
 def maintenance_services(parts: Parts) -> Sequence[MaintenanceService]:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from random import Random
 from typing import Any, TypeVar
@@ -31,12 +31,12 @@ from hostsvc.operating_system import (
     return_large_blocks,
     tune_garbage_collection,
 )
-from hostsvc.otlp_receiver import open_otlp_receiver
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.outbound.mail import MailRelay
 from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
 from hostsvc.process_harness.harness import RunCredentials
 from hostsvc.signals import FOLLOWED, MAX_FOLLOWED, STREAMS, Signals
+from hostsvc.span_export import SpanExport, open_span_export
 from hostsvc.workers import Worker
 from storage.agents.agents import Agents
 from storage.errors import NodeEnded, NodesRemain, StorageError
@@ -51,7 +51,6 @@ from supervisors.events.feed import EventFeed
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.maintenance.database_watch import DatabaseWatch, Part, WriteProbe
 from supervisors.maintenance.scans import DueScan
-from supervisors.maintenance.span_exporter import SpanExporter
 from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.maintenance.webhooks import ApprovalLink, open_webhook_sender
 from supervisors.policy.explanations import when, why_instance_paused
@@ -363,14 +362,12 @@ async def _open_parts(
     return Parts(config, storage, execution, registry, membership, *opened)
 
 
-async def _open_exporter(opening: Opening, storage: Storage) -> SpanExporter | None:
+async def _open_exporter(opening: Opening, storage: Storage) -> SpanExport | None:
     """Open the export of spans; None if the environment names no receiver."""
-    config, clock, otlp = opening.config, opening.clock, opening.config.otlp
-    if otlp is None:
+    config, counts = opening.config, storage.instance.span_exports
+    if config.otlp is None:
         return None
-    post, after = await opening.enter(open_otlp_receiver(otlp, clock)), config.runs.stop_grace_seconds
-    has_content = config.tracing.exported_content == "full"
-    return SpanExporter(storage, post, clock, otlp.resource, timedelta(seconds=after), has_content)
+    return await opening.enter(open_span_export(config, config.otlp, opening.database, counts, opening.clock))
 
 
 async def _begin_work(opening: Opening, service: Service) -> None:

@@ -1,0 +1,63 @@
+"""The process that exports spans: the settings and then lines with the time in, lines with counts out.
+
+After each line it exports what is due. It logs as the service does, and ends when its input does.
+"""
+
+import asyncio
+import os
+import pickle
+import signal
+import sys
+from datetime import datetime
+
+from hostsvc.logs import configure_logging
+from hostsvc.otlp_receiver import open_otlp_receiver
+from hostsvc.span_export import ExportSettings
+from storage.postgres.json_values import to_json
+from storage.postgres.pool import open_pool
+from storage.storage import Storage
+from supervisors.clock import SystemClock
+from supervisors.maintenance.loop import repeat
+from supervisors.maintenance.span_exporter import SpanExporter
+
+NICENESS = 10  # requests come first on a machine that is full
+
+
+def main() -> None:
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):  # meant for the service, which then ends us
+        signal.signal(number, signal.SIG_IGN)
+    os.nice(NICENESS)
+    settings: ExportSettings = pickle.load(sys.stdin.buffer)  # noqa: S301 -- the service has written it
+    configure_logging(settings.log)
+    asyncio.run(_export(settings))
+
+
+async def _export(settings: ExportSettings) -> None:
+    clock = SystemClock()
+    async with (
+        open_pool(settings.database, node=None) as pool,
+        open_otlp_receiver(settings.receiver, clock) as post,
+    ):
+        storage = Storage(pool, on_commit=lambda _: None, sleep=clock.sleep)
+        of_runs = settings.receiver.resource, settings.after, settings.has_content
+        exporter = SpanExporter(storage, post, clock, *of_runs)
+
+        async def answer_next() -> None:
+            line = await asyncio.to_thread(sys.stdin.buffer.readline)
+            if not line:
+                sys.exit()
+            now = datetime.fromisoformat(line.decode().strip())
+            clock.correct((now - SystemClock().now()).total_seconds())
+            try:
+                await exporter.run_once()
+            finally:
+                counts = storage.instance.span_exports
+                sys.stdout.buffer.write(to_json(counts) + b"\n")
+                sys.stdout.buffer.flush()
+                counts.clear()
+
+        await repeat("span export", answer_next, 0, clock)
+
+
+if __name__ == "__main__":
+    main()

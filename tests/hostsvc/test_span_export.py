@@ -1,0 +1,71 @@
+"""The process that exports spans: it sends what is due at the service's time, and comes again if it ends."""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hostsvc.config import Config
+from hostsvc.otlp_receiver import read_otlp_settings
+from hostsvc.span_export import open_span_export
+from storage.history.trace_model import Trace
+from storage.history.traces import Traces
+from storage.ids import new_id
+from storage.model import Agent
+from storage.postgres.pool import Pool
+from supervisors.clock import SystemClock
+from tests.receiver import Receiver, receiving
+from tests.storage.factories import NOW, new_span, stored_agent
+
+END = """
+INSERT INTO event (at, type, organization_id, agent_id, run_id) VALUES ($1, 'run.ended', $2, $3, $4)
+"""
+A_DAY = 86_400.0
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as receiver:
+        yield receiver
+
+
+async def end_run(pool: Pool, agent: Agent) -> None:
+    """Store a run that has just ended, with one span."""
+    run_id, now = new_id(), SystemClock().now()
+    await Traces(pool).insert(Trace(run_id, agent.organization_id, agent.id, "Ann", NOW, now, "", {}))
+    await Traces(pool).insert_spans([new_span(run_id)])
+    await pool.execute(END, now, agent.organization_id, agent.id, run_id)
+
+
+def children() -> list[int]:
+    pid = os.getpid()
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+async def test_process_exports_what_is_due_until_it_is_closed(
+    pool: Pool, database_url: str, receiver: Receiver
+) -> None:
+    otlp = read_otlp_settings({"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url})
+    assert otlp is not None
+    counts, clock, before = Counter[str](), SystemClock(), children()
+    async with open_span_export(Config(), otlp, database_url, counts, clock) as export:
+        agent = await stored_agent(pool)
+        await export.run_once()
+        await end_run(pool, agent)
+        await export.run_once()
+        assert not receiver.requests
+        clock.correct(A_DAY)  # the time counts that the nodes have agreed on
+        await export.run_once()
+        assert (len(receiver.requests), counts["sent"]) == (1, 1)
+
+        [process] = set(children()) - set(before)
+        os.kill(process, signal.SIGKILL)
+        await end_run(pool, agent)
+        with pytest.raises(RuntimeError, match="has ended"):
+            await export.run_once()
+        await export.run_once()
+        assert (len(receiver.requests), counts["sent"]) == (2, 2)
+    assert children() == before
