@@ -157,7 +157,7 @@ def write_spans(
 ) -> bytes:
     """Return a request with the spans; with prompts, messages and arguments if it `has_content`.
 
-    `owners` has those of their traces. Several requests, one after the other, are one with all their spans.
+    `owners` has those of their traces.
     """
     request = ExportTraceServiceRequest()
     described: Any = {"attributes": attributes_of(resource)}
@@ -170,12 +170,12 @@ def write_spans(
 
 def halves_of(request: bytes) -> list[tuple[bytes, int]]:
     """Return two requests, each with half of the spans of one of `write_spans`, and how many."""
-    together = ExportTraceServiceRequest.FromString(request).resource_spans
-    spans = [span for each in together for scope in each.scope_spans for span in scope.spans]
+    [together] = ExportTraceServiceRequest.FromString(request).resource_spans
+    spans = together.scope_spans[0].spans
     middle, halves = len(spans) // 2, []
     for half in (spans[:middle], spans[middle:]):
         written = ExportTraceServiceRequest()
-        written.resource_spans.add(resource=together[0].resource).scope_spans.add(spans=half)
+        written.resource_spans.add(resource=together.resource).scope_spans.add(spans=half)
         halves.append((written.SerializeToString(), len(half)))
     return halves
 

@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as messages
 
 from storage.events.model import EventType
 from storage.events.reader import EventReader
-from storage.history.traces import ExpandedSpan, TraceOwner
+from storage.history.traces import TraceOwner
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.otlp import halves_of, write_spans
@@ -27,10 +27,7 @@ from supervisors.text import excerpt
 
 log = structlog.get_logger(__name__)
 
-MAX_SPANS, MAX_BYTES = 500, 524_288  # a batch is sent when it has as much
-PAGE_SPANS, PAGE_BYTES = 50, 65_536  # are read at once
-SLICE = 10  # spans that are written before others have their turn
-REST_SHARE = 0.5  # of the time that a page took, before the next one
+MAX_SPANS, MAX_BYTES = 500, 524_288  # of a request; the bytes are those of the rows
 SETTLE = timedelta(seconds=5)  # beside the grace period, in which a run that sleeps may still record steps
 MAX_PAUSE_SECONDS = 60.0  # between two attempts, unless the receiver asks for more
 MAX_REQUESTED_SECONDS = 3600.0
@@ -96,44 +93,29 @@ class SpanExporter:
         return len(due) == len(events) and (bool(events) or reader.is_blocked)
 
     async def _export(self, runs: Sequence[TraceOwner], ended: Mapping[UUID, int]) -> None:
-        """Send the spans of the runs, whose events `ended` has, and store after each batch how far it is."""
-        batch, count, after = b"", 0, None
+        """Send the spans of the runs, whose events `ended` has, and store after each page how far it is."""
+        after = None
         while runs:
-            began_at, read = self.clock.monotonic(), runs[:PAGE_SPANS]
+            read = {run.id: run for run in runs[:MAX_SPANS]}
             page = await self.storage.traces.list_expanded_spans(
-                read, after, PAGE_SPANS, PAGE_BYTES, has_content=self.has_content
+                list(read.values()), after, MAX_SPANS, MAX_BYTES, has_content=self.has_content
             )
             done, after = len(read), None
             if page.is_cut:
                 last = page[-1].span
-                done, after = [run.id for run in read].index(last.trace_id), (last.started_at, last.id)
+                done, after = list(read).index(last.trace_id), (last.started_at, last.id)
             runs = runs[done:]
-            spans = [expanded for expanded in page if expanded.span.ended_at is not None]
-            batch += await self._write(spans, {run.id: run for run in read})
-            count += len(spans)
-            await self.clock.sleep((self.clock.monotonic() - began_at) * REST_SHARE)
-            if count >= MAX_SPANS or len(batch) > MAX_BYTES or not runs:
-                await self._send(batch, count)
-                batch, count = b"", 0
-                if runs:
-                    await self.storage.instance.set_spans_exported(ended[runs[0].id] - 1)
-
-    async def _write(self, spans: Sequence[ExpandedSpan], owners: Mapping[UUID, TraceOwner]) -> bytes:
-        """Return requests with the spans, one after the other, which are one request, too."""
-        written = b""
-        for first in range(0, len(spans), SLICE):
-            part = spans[first : first + SLICE]
-            written += write_spans(self.resource, owners, part, has_content=self.has_content)
-            await self.clock.sleep(0)
-        return written
+            if spans := [expanded for expanded in page if expanded.span.ended_at is not None]:
+                request = write_spans(self.resource, read, spans, has_content=self.has_content)
+                await self._send(request, len(spans))
+            if runs:
+                await self.storage.instance.set_spans_exported(ended[runs[0].id] - 1)
 
     async def _send(self, batch: bytes, count: int) -> None:
         """Send a batch of so many spans, by halves if it is too large.
 
         Raise OutboundError if it must be sent again.
         """
-        if not count:
-            return
         answer = await self.post(batch)
         if answer.status == TOO_LARGE and count > 1:
             for half, spans in halves_of(batch):
