@@ -34,6 +34,8 @@ class LineProcess:
 
     async def ask(self, request: bytes) -> bytes:
         """Send a request line and return the answer line; empty if the process has ended."""
+        if self.requests.is_closing():  # uvloop refuses to write
+            return b""
         try:
             self.requests.write(request)
             await self.requests.drain()
