@@ -1,8 +1,14 @@
-"""Requests at a steady rate without and beside the export of spans to a receiver of OpenTelemetry."""
+"""Requests at a steady rate without the export of spans, beside it, and beside other work.
+
+The other work takes as much processor time as the export takes in all processes, and touches nothing of the
+service. So a machine that is full slows the requests beside both, and only the export's own delays differ.
+"""
 
 import asyncio
+import sys
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from statistics import median
 from time import perf_counter
@@ -10,19 +16,19 @@ from typing import Any
 
 import asyncpg
 
+from hostsvc.span_export_process import NICENESS
 from storage.postgres.connections import SERVER_SETTINGS
 from supervisors.maintenance.span_exporter import SETTLE
 from tests.benchmarks.backup import RATE, SECONDS, mixed, p99
 from tests.benchmarks.bench import Bench, Service
 from tests.benchmarks.figures import Figure, Result, Unit, median_ratio
-from tests.benchmarks.process_tree import cpu_seconds
-from tests.benchmarks.trees import HERE, Tree
-from tests.receiver import receiving
+from tests.benchmarks.process_tree import cpu_seconds, own_cpu_seconds
+from tests.benchmarks.trees import HERE
 
 RUNS_A_SECOND, SPANS_OF_A_RUN, AGENTS = 1000, 10, 100
 RUNS = int(RUNS_A_SECOND * SECONDS)  # end in each round
 ROUNDS, QUICK_ROUNDS = 5, 1
-SLOWER_MOST, LATE_MOST = 1.25, 3.0
+SLOWER_MOST, CPU_MOST, LATE_MOST = 1.1, 1.05, 3.0
 
 ADD_RUNS = """
 INSERT INTO trace (id, organization_id, agent_id, name, started_at, ended_at)
@@ -53,6 +59,14 @@ SELECT spans_exported_until >= (SELECT max(id) FROM event WHERE type = 'run.ende
 """
 DUE_SECONDS = SETTLE.total_seconds() + 5.0  # after the end of a run, with `runs.stop_grace_seconds`
 POLL_SECONDS, STEP_SECONDS = 0.1, 0.1
+OTHER_WORK = """
+import os, sys, time
+os.nice(int(sys.argv[2]))
+began = time.perf_counter()
+while True:
+    while time.process_time() < float(sys.argv[1]) * (time.perf_counter() - began): pass
+    time.sleep(0.005)
+"""
 
 
 @dataclass(slots=True)
@@ -60,13 +74,17 @@ class Side:
     """A service whose runs end, what is asked of it, and what was measured, round by round."""
 
     service: Service
-    exporter: int | None  # the process that exports their spans
+    receiver: int | None  # the process that receives the spans, if they are exported
     connection: "asyncpg.Connection[asyncpg.Record]"
     requests: Sequence[str] = ()
     runs: Sequence[Any] = ()
     p99s: list[float] = field(default_factory=list)
     late: list[float] = field(default_factory=list)  # seconds from when the last run is due until all is sent
-    cpu: list[float] = field(default_factory=list)  # seconds of the exporter in a round
+    serving: list[float] = field(
+        default_factory=list
+    )  # processor time of a request, in the service's process
+    total: list[float] = field(default_factory=list)  # of all processes in a round
+    work: list[float] = field(default_factory=list)  # of the other work in a round
 
     async def prepare(self) -> None:
         """Store the runs that end in each round, and wait until the export has begun."""
@@ -75,18 +93,30 @@ class Side:
         await self.connection.execute(ADD_SPANS, SPANS_OF_A_RUN, timeout=300)
         await self.connection.execute("VACUUM ANALYZE", timeout=300)
         self.runs = [row["id"] for row in await self.connection.fetch("SELECT id FROM trace")]
-        if self.exporter:
+        if self.receiver:
             await self._wait_until(HAS_BEGUN)
 
-    async def measure(self) -> None:
+    def beside(self) -> "Side":
+        """Return the same service, of which something else is measured."""
+        return replace(self, p99s=[], late=[], serving=[], total=[], work=[])
+
+    async def measure(self, other_work: AbstractAsyncContextManager[Process | None] | None = None) -> None:
         """Let runs end, and send the requests while their spans are exported, at the same rate."""
-        ended_at, process = await self._end_runs(), self.exporter or self.service.server.pid
-        before = cpu_seconds(process)
-        self.p99s.append(await p99(self.service, self.requests))
-        if self.exporter:
+        ended_at, total, own = await self._end_runs(), self._total(), self._own()
+        async with other_work or nullcontext() as work:
+            self.p99s.append(await p99(self.service, self.requests))
+            self.work.append(cpu_seconds(work.pid) if work else 0.0)
+        self.serving.append((self._own() - own) / (RATE * SECONDS))
+        if self.receiver:
             await self._wait_until(IS_DONE)
             self.late.append(perf_counter() - ended_at - DUE_SECONDS)
-        self.cpu.append(cpu_seconds(process) - before)
+        self.total.append(self._total() - total)
+
+    def _own(self) -> float:
+        return own_cpu_seconds(self.service.server.pid)
+
+    def _total(self) -> float:
+        return sum(self.service.server.cpu()) + (cpu_seconds(self.receiver) if self.receiver else 0.0)
 
     async def _end_runs(self) -> float:
         """End the runs at a steady rate. Return when the last one ended, once the first ones are due."""
@@ -104,59 +134,74 @@ class Side:
 
 
 async def measure(bench: Bench) -> Result:
-    """Send the same requests while spans are not exported, by the same process, and by a node for chores."""
-    async with AsyncExitStack() as stack:
-        receiver = await stack.enter_async_context(receiving())
-        exporting = replace(HERE, variables={"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url})
-        sides = [
-            await stack.enter_async_context(side)
-            for side in (_alone(bench, HERE), _alone(bench, exporting), _with_node(bench, exporting))
-        ]
-        for side in sides:
-            await side.prepare()
+    """Send the same requests while nothing else happens, spans are exported, and something else works."""
+    async with (
+        _process("-m", "tests.benchmarks.span_receiver") as receiver,
+        _side(bench) as without,
+        _side(bench, receiver) as beside,
+    ):
+        await without.prepare()
+        await beside.prepare()
+        other = without.beside()
         for number in range(QUICK_ROUNDS if bench.is_quick else ROUNDS):
-            for side in sides[number % 3 :] + sides[: number % 3]:
+            for side in (without, beside) if number % 2 == 0 else (beside, without):
                 await side.measure()
-                receiver.requests.clear()
+            share = (beside.total[-1] - without.total[-1]) / SECONDS
+            await other.measure(_process("-c", OTHER_WORK, str(share), str(NICENESS)))
     return Result(
         "export",
         f"{RUNS_A_SECOND * SPANS_OF_A_RUN:,} spans/s to a receiver beside {RATE:g} requests/s",
-        _figures(*sides),
+        _figures(without, beside, other),
     )
 
 
 @asynccontextmanager
-async def _alone(bench: Bench, tree: Tree) -> AsyncIterator[Side]:
-    async with bench.service(tree=tree) as service, _connection(service) as connection:
-        yield Side(service, service.server.pid if tree.variables else None, connection)
+async def _process(*arguments: str) -> AsyncIterator[Process]:
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=PIPE)
+    try:
+        yield process
+    finally:
+        process.kill()
+        await process.wait()
 
 
 @asynccontextmanager
-async def _with_node(bench: Bench, exporting: Tree) -> AsyncIterator[Side]:
-    """Run a service that leaves the chores to a second process."""
-    async with (
-        bench.service({"node": {"roles": ["http", "runs"]}}) as service,
-        bench.process_on(service.server.database, {"node": {"roles": ["chores"]}}, exporting) as node,
-        _connection(service) as connection,
-    ):
-        yield Side(service, node.pid, connection)
+async def _side(bench: Bench, receiver: Process | None = None) -> AsyncIterator[Side]:
+    """Run a service that exports to the receiver, if there is one."""
+    tree = HERE
+    if receiver is not None:
+        assert receiver.stdout is not None
+        url = (await receiver.stdout.readline()).decode().strip()
+        tree = replace(HERE, variables={"OTEL_EXPORTER_OTLP_ENDPOINT": url})
+    async with bench.service(tree=tree) as service:
+        connection = await asyncpg.connect(service.database_url, server_settings=SERVER_SETTINGS)
+        yield Side(service, receiver.pid if receiver else None, connection)
+        await connection.close()
 
 
-@asynccontextmanager
-async def _connection(service: Service) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
-    connection = await asyncpg.connect(service.database_url, server_settings=SERVER_SETTINGS)
-    yield connection
-    await connection.close()
-
-
-def _figures(without: Side, beside: Side, node: Side) -> list[Figure]:
-    spent = [busy - idle for busy, idle in zip(beside.cpu, without.cpu, strict=True)]
+def _figures(without: Side, beside: Side, other: Side) -> list[Figure]:
+    spent = [busy - idle for busy, idle in zip(beside.total, without.total, strict=True)]
     return [
         Figure("p99 without an export", median(without.p99s), Unit.MS),
         Figure("p99 beside an export", median(beside.p99s), Unit.MS),
-        Figure("times as long", median_ratio(beside.p99s, without.p99s), Unit.RATIO, at_most=SLOWER_MOST),
-        Figure("p99 beside a node that exports", median(node.p99s), Unit.MS),
-        Figure("times as long", median_ratio(node.p99s, without.p99s), Unit.RATIO, at_most=SLOWER_MOST),
-        Figure("the last span is late by", max(beside.late + node.late), Unit.SECONDS, at_most=LATE_MOST),
-        Figure("the exporter, for 1,000 spans", 1e6 * median(spent) / RUNS / SPANS_OF_A_RUN, Unit.CPU),
+        Figure("p99 beside other work", median(other.p99s), Unit.MS),
+        Figure("times as long as without", median_ratio(beside.p99s, without.p99s), Unit.RATIO),
+        Figure(
+            "times as long as beside other work",
+            median_ratio(beside.p99s, other.p99s),
+            Unit.RATIO,
+            at_most=SLOWER_MOST,
+        ),
+        Figure("a request without an export", 1000 * median(without.serving), Unit.CPU),
+        Figure("a request beside an export", 1000 * median(beside.serving), Unit.CPU),
+        Figure("a request beside other work", 1000 * median(other.serving), Unit.CPU),
+        Figure(
+            "times that of beside other work",
+            median_ratio(beside.serving, other.serving),
+            Unit.RATIO,
+            at_most=CPU_MOST,
+        ),
+        Figure("the export, for 1,000 spans", 1e6 * median(spent) / RUNS / SPANS_OF_A_RUN, Unit.CPU),
+        Figure("other work, of the export's time", median_ratio(other.work, spent), Unit.RATIO),
+        Figure("the last span is late by", max(beside.late), Unit.SECONDS, at_most=LATE_MOST),
     ]
