@@ -9,9 +9,9 @@ from typing import Any
 
 from aiohttp import ClientResponse, ClientTimeout
 
+from tests.patience import PATIENCE_SECONDS
 from tests.web.conftest import Api
 
-SECONDS = 60.0
 ENDLESS = ClientTimeout(total=None)
 
 
@@ -34,7 +34,7 @@ class EventStreamReader:
 
     async def next(self) -> Block:
         """Return the next block. Raise EOFError at the end of the stream."""
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             fields: dict[str, str] = {}
             comments = 0
             while (line := (await self.response.content.readline()).decode()) not in {"\n", ""}:

@@ -31,6 +31,7 @@ from mcp.types import (
 from pydantic import BaseModel
 
 from tests.paths import ROOT
+from tests.patience import PATIENCE_SECONDS
 
 Scope = MutableMapping[str, Any]
 REQUESTED = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
@@ -215,7 +216,7 @@ async def running(*arguments: str) -> AsyncIterator[str]:
     )
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             port = int(await process.stdout.readline())
         yield f"http://127.0.0.1:{port}/mcp"
     finally:

@@ -11,8 +11,9 @@ import orjson
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.patience import PATIENCE_SECONDS
+
 Json: TypeAlias = dict[str, Any]
-PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)

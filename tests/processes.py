@@ -6,7 +6,8 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-PATIENCE_SECONDS = 60.0
+from tests.patience import PATIENCE_SECONDS
+
 POLL_SECONDS = 0.01
 
 
@@ -24,6 +25,12 @@ def has_sandbox() -> bool:
 def marked(mark: str) -> list[int]:
     """List the live processes with this word in their environment. A zombie has no environment."""
     return [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and mark in _environment(entry)]
+
+
+def children(process_id: int) -> list[int]:
+    """Return the processes that a process has started, the one that was started last at the end."""
+    listed = Path(f"/proc/{process_id}/task/{process_id}/children").read_text()
+    return [int(child) for child in listed.split()]
 
 
 def is_alive(process_id: int) -> bool:
@@ -45,14 +52,14 @@ async def all_gone(mark: str, within: float = PATIENCE_SECONDS) -> None:
         raise AssertionError(f"processes {marked(mark)} still run after {within} s") from None
 
 
-async def content(file: Path, within: float = PATIENCE_SECONDS) -> str:
+async def content(file: Path) -> str:
     """Wait for the line that another process writes into a file, and return it."""
     try:
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not (line := _line_of(file)):  # noqa: ASYNC110
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        raise AssertionError(f"{file.name} has no complete line after {within} s") from None
+        raise AssertionError(f"{file.name} has no complete line after {PATIENCE_SECONDS} s") from None
     return line.rstrip("\n")
 
 

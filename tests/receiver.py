@@ -11,6 +11,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from standardwebhooks import Webhook
 
+from tests.patience import PATIENCE_SECONDS
+
 Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MAX_BYTES = 4 << 20  # of a call
@@ -56,7 +58,7 @@ class Receiver:
         """Return the address under another host name."""
         return f"http://{host}:{self.port}"
 
-    async def wait_for(self, number: int, within: float = 60.0) -> list[Received]:
+    async def wait_for(self, number: int, within: float = PATIENCE_SECONDS) -> list[Received]:
         """Wait until `number` requests have come, and return them all."""
         try:
             async with asyncio.timeout(within), self._arrival:

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import aiohttp
 
-from tests.acceptance.process import PATIENCE_SECONDS
 from tests.leaks import PASSWORD
+from tests.patience import PATIENCE_SECONDS
 
 POLL_SECONDS = 0.02
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from tests.forked_processes import ForkedProcess
+from tests.patience import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 60.0  # for a loaded machine; a start takes a second
 LISTENING = "hostsvc: listening on "
 KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "LANG")
 

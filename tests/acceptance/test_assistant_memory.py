@@ -20,7 +20,6 @@ from tests.stepped_clock import SteppedClock
 
 ADA = "+43 660 1234567"
 DAY = timedelta(days=1)
-PATIENCE_SECONDS = 60.0
 TEXTS_A_DAY = 4
 SMALL_TALK = "The weather is fine today, and I went for a long walk by the river. " * 16
 MAX_TOKENS = 4000
@@ -113,8 +112,8 @@ class Conversation:
 
         self._endpoint.otherwise = send_later
         await self._send(body)
-        received = await self._gateway.wait_for(before + 2, PATIENCE_SECONDS)
-        await eventually(self._is_asleep, "the agent to sleep", PATIENCE_SECONDS)
+        received = await self._gateway.wait_for(before + 2)
+        await eventually(self._is_asleep, "the agent to sleep")
         answers = [each.data["arguments"]["body"] for each in received[before:]]
         return answers, (await self._client.runs(self._agent))[-1]
 
@@ -138,8 +137,8 @@ class Conversation:
         await self._client.post("/api/defaults/messages/", **message)
 
     async def _answer(self, before: int) -> str:
-        received = await self._gateway.wait_for(before + 1, PATIENCE_SECONDS)
-        await eventually(self._is_asleep, "the agent to sleep", PATIENCE_SECONDS)
+        received = await self._gateway.wait_for(before + 1)
+        await eventually(self._is_asleep, "the agent to sleep")
         assert len(self._gateway.requests) == before + 1
         answer: str = received[before].data["arguments"]["body"]
         return answer

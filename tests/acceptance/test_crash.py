@@ -119,7 +119,7 @@ async def _all_present_and_handled(client: Client, agents: Sequence[str], ledger
                 return None
         return True
 
-    await eventually(all_agents_are_done, "every agent to clear what woke it and sleep again", within=40.0)
+    await eventually(all_agents_are_done, "every agent to clear what woke it and sleep again")
     for agent in agents:
         assert (await client.runs(agent))[-1]["outcome"] == "slept"
 

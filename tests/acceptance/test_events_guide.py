@@ -10,12 +10,13 @@ import pytest
 from aiohttp import ClientSession
 
 from tests.acceptance.client import sign_up
-from tests.acceptance.process import PATIENCE_SECONDS, Launch, Sections, serving
+from tests.acceptance.process import Launch, Sections, serving
 from tests.acceptance.services import Services
 from tests.chromium import chromium
 from tests.contract.test_guide import paste
 from tests.curl import environment_with_curl
 from tests.paths import DOCS
+from tests.patience import PATIENCE_SECONDS
 
 GUIDE = (DOCS / "events.md").read_text()
 SCRIPT = re.compile(r"<script>\n(.*?)</script>", re.DOTALL)

@@ -16,9 +16,9 @@ from aiohttp.test_utils import TestServer
 
 from supervisors.clock import SystemClock
 from tests.acceptance.client import Client, sign_up
-from tests.acceptance.process import PATIENCE_SECONDS
 from tests.acceptance.services import OPERATOR_TOKEN, Services
 from tests.openai_endpoint import Says, open_endpoint
+from tests.patience import PATIENCE_SECONDS
 from tests.receiver import receiving
 
 MODEL = "openai/gpt-4o"

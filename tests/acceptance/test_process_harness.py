@@ -27,7 +27,7 @@ in_sandbox = pytest.mark.skipif(not has_sandbox(), reason="bubblewrap does not w
 
 EXAMPLE = ROOT / "docs/example_harness.py"
 GRACE_SECONDS = 0.5
-LOOSE_LIMIT_SECONDS = 12.0  # 6 s on an idle machine, including the grace period of 5 s
+LONG_GRACE_SECONDS = 5.0
 
 
 @pytest.fixture
@@ -292,16 +292,18 @@ async def test_many_runs_that_ignore_sigterm_are_killed_completely(
     count: int,
 ) -> None:
     harness = {"command": ["sh", "run.py", str(reports)]}
-    service = await services.start(**settings(repository, harness=harness, runs={"stop_grace_seconds": 5.0}))
+    service = await services.start(
+        **settings(repository, harness=harness, runs={"stop_grace_seconds": LONG_GRACE_SECONDS})
+    )
     client = await sign_up(session, service.url)
     agents = [await client.create_agent(harness_git_ref="many") for _ in range(count)]
     for agent in agents:
         await run(client, agent)
-    await asyncio.gather(*(content(reports / agent, within=60) for agent in agents))
+    await asyncio.gather(*(content(reports / agent) for agent in agents))
     assert len(marked(service.url)) >= 2 * count
     started = time.monotonic()
     await asyncio.gather(*(client.post(f"/api/cloud/agents/{agent}/stop/") for agent in agents))
-    await all_gone(service.url, within=LOOSE_LIMIT_SECONDS)
+    await all_gone(service.url, within=count * LONG_GRACE_SECONDS / 2)  # not one after the other
     took = time.monotonic() - started
     with capsys.disabled():
         print(f"\n{count} runs that ignore SIGTERM were gone {took:.2f} s after the stop")  # noqa: T201

@@ -13,8 +13,8 @@ import pytest
 from tests.acceptance.client import Client, eventually, moment, sign_up
 from tests.acceptance.locks import locked_row
 from tests.acceptance.log_lines import line_of
-from tests.acceptance.process import PATIENCE_SECONDS
 from tests.acceptance.services import Services
+from tests.patience import PATIENCE_SECONDS
 
 DRAIN_SECONDS = PATIENCE_SECONDS  # more than any wait here takes
 WINDOW, LATE = timedelta(seconds=5), timedelta(seconds=1)

@@ -16,9 +16,10 @@ import aiohttp
 import pytest
 
 from tests.acceptance.client import Client, sign_up
-from tests.acceptance.process import KEPT_VARIABLES, PATIENCE_SECONDS, Launch, Process
+from tests.acceptance.process import KEPT_VARIABLES, Launch, Process
 from tests.acceptance.services import OPERATOR_TOKEN, Services
 from tests.crash.faults import OwnPostgres
+from tests.patience import PATIENCE_SECONDS
 
 WIDE = {"COLUMNS": "200"}
 KNOWN = {"HOSTSVC__OPERATOR__TOKEN": OPERATOR_TOKEN, **WIDE}

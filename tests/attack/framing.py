@@ -7,6 +7,7 @@ from tests.attack.findings import Finding, at_most, none_of
 from tests.attack.measuring import memory_of, processor_seconds
 from tests.attack.raw import Exchange, exchange_each, head_of, send_endlessly
 from tests.attack.target import AGENTS, LOG_IN, Target
+from tests.patience import PATIENCE_SECONDS
 
 INNER = b"GET /smuggled HTTP/1.1\r\nHost: inner\r\n\r\n"
 EMPTY_CHUNK = b"0\r\n\r\n"
@@ -142,7 +143,7 @@ async def endless_heads(target: Target) -> list[Finding]:
         "no end": b"GET /healthz HTTP/1.1\r\n" + b"X-A: a\r\n" * 100_000,
     }
     wrong = []
-    for name, seen in (await exchange_each(target, heads)).items():
+    for name, seen in (await exchange_each(target, heads, PATIENCE_SECONDS)).items():
         if not (400 <= seen.status < 500 and seen.is_closed) and not (seen.is_closed and not seen.received):
             wrong.append(f"{name} → {seen.status}")
     return [none_of("heads that were not refused", wrong, len(heads))]

@@ -11,7 +11,9 @@ from time import perf_counter
 
 import aiohttp
 
+from tests.attack.findings import Finding, none_of
 from tests.attack.target import NOTIFICATIONS, Target
+from tests.processes import children
 
 PACE_SECONDS = 0.02
 MAX_IN_FLIGHT = 40  # beside a flood an organization has room for 51 writes
@@ -20,10 +22,14 @@ SAMPLE_SECONDS = 0.05
 
 @dataclass(slots=True)
 class Latencies:
-    """How long the victim's requests took, in milliseconds, and how many failed."""
+    """How long the victim's requests took, in milliseconds, and how those failed that did."""
 
     milliseconds: list[float] = field(default_factory=list)
-    failed: int = 0
+    failed: list[str] = field(default_factory=list)
+
+    @property
+    def failures(self) -> Finding:
+        return none_of("another tenant's requests that failed", self.failed, len(self.milliseconds))
 
     @property
     def p99(self) -> float:
@@ -63,7 +69,7 @@ async def victim_works(target: Target) -> AsyncIterator[Latencies]:
 
 async def _create_notification(target: Target, latencies: Latencies, places: asyncio.Semaphore) -> None:
     client = target.victim.key
-    started = perf_counter()
+    started = target.clock()
     try:
         async with (
             places,
@@ -73,11 +79,12 @@ async def _create_notification(target: Target, latencies: Latencies, places: asy
                 headers={"Authorization": client.authorization},
             ) as response,
         ):
-            await response.read()
-        latencies.failed += response.status != 201
-    except (aiohttp.ClientError, TimeoutError):
-        latencies.failed += 1
-    latencies.milliseconds.append((perf_counter() - started) * 1000)
+            text = await response.text()
+        if response.status != 201:
+            latencies.failed.append(f"{response.status} {text}")
+    except (aiohttp.ClientError, TimeoutError) as error:
+        latencies.failed.append(repr(error))
+    latencies.milliseconds.append((target.clock() - started) * 1000)
 
 
 def resident_mb(pid: int | None) -> float | None:
@@ -89,11 +96,14 @@ def resident_mb(pid: int | None) -> float | None:
 
 
 def processor_seconds(pid: int | None) -> float | None:
-    """Return how long the process has computed; None if that is not known."""
-    if pid is None:
-        return None
-    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+    """Return how long the process and its workers have computed; None if that is not known."""
+    return None if pid is None else seconds_computed(pid)
+
+
+def seconds_computed(pid: int) -> float:
+    """Return how long the process and those that it has started have computed."""
+    stats = (Path(f"/proc/{each}/stat").read_text().rpartition(")")[2] for each in (pid, *children(pid)))
+    return sum(sum(map(int, stat.split()[11:13])) for stat in stats) / os.sysconf("SC_CLK_TCK")
 
 
 def open_descriptors(pid: int | None) -> int | None:

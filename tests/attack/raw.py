@@ -47,8 +47,11 @@ async def connected(target: Target) -> AsyncIterator[tuple[asyncio.StreamReader,
             await writer.wait_closed()
 
 
-async def exchange(target: Target, sent: bytes) -> Exchange:
-    """Send bytes on a connection of their own, and read until the service closes it or falls silent."""
+async def exchange(target: Target, sent: bytes, seconds: float | None = None) -> Exchange:
+    """Send bytes on a connection of their own, and read until the service closes it or falls silent.
+
+    `seconds`: how long it may say nothing, where it must answer and close.
+    """
     received = bytearray()
     async with connected(target) as (reader, writer):
         with suppress(OSError):
@@ -57,7 +60,7 @@ async def exchange(target: Target, sent: bytes) -> Exchange:
         is_closed = False
         while not is_closed:
             try:
-                async with asyncio.timeout(SILENT_SECONDS if not received else QUIET_SECONDS):
+                async with asyncio.timeout(seconds or (QUIET_SECONDS if received else SILENT_SECONDS)):
                     data = await reader.read(1 << 16)
             except TimeoutError:
                 break
@@ -68,13 +71,15 @@ async def exchange(target: Target, sent: bytes) -> Exchange:
     return Exchange(bytes(received), is_closed)
 
 
-async def exchange_each(target: Target, requests: Mapping[str, bytes]) -> dict[str, Exchange]:
+async def exchange_each(
+    target: Target, requests: Mapping[str, bytes], seconds: float | None = None
+) -> dict[str, Exchange]:
     """Make several exchanges side by side, a connection for each; return them by name."""
     connections = asyncio.Semaphore(CONNECTIONS)
 
     async def one(sent: bytes) -> Exchange:
         async with connections:
-            return await exchange(target, sent)
+            return await exchange(target, sent, seconds)
 
     exchanges = await asyncio.gather(*map(one, requests.values()))
     return dict(zip(requests, exchanges, strict=True))

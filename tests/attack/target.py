@@ -4,9 +4,10 @@ import asyncio
 import gzip
 import json
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -52,8 +53,9 @@ class Tenant:
 class Target:
     """A running service and what is known about it.
 
-    `pid` lets attacks sample its memory; `token_secret` lets them sign tokens as it does. Each attack that
-    may be locked out calls from an address of its own, which only a service on loopback can see.
+    `pid` lets attacks sample its memory; `token_secret` lets them sign tokens as it does. `clock` says how
+    long others wait. Each attack that may be locked out calls from an address of its own, which only a
+    service on loopback can see.
     """
 
     url: str
@@ -65,6 +67,7 @@ class Target:
     operator_token: str = field(default="", repr=False)
     token_secret: str = field(default="", repr=False)
     hostile_provider: str = ""  # the name under which the service knows our model server
+    clock: Callable[[], float] = perf_counter
 
     @property
     def host(self) -> str:
@@ -116,6 +119,7 @@ async def opened(
     operator_token: str = "",
     token_secret: str = "",
     hostile_provider: str = "",
+    clock: Callable[[], float] = perf_counter,
 ) -> AsyncIterator[Target]:
     """Sign up two organizations on the service, and delete what they have stored at the end."""
     connector = aiohttp.TCPConnector(limit=0)
@@ -125,7 +129,7 @@ async def opened(
     ):
         attacker, victim = await _sign_up(session, url), await _sign_up(victims, url)
         target = Target(
-            url, sizes, session, attacker, victim, pid, operator_token, token_secret, hostile_provider
+            url, sizes, session, attacker, victim, pid, operator_token, token_secret, hostile_provider, clock
         )
         try:
             yield target

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.acceptance.process import LISTENING
 from tests.forked_processes import ForkedCommand, ForkServer
+from tests.patience import PATIENCE_SECONDS
 
 OPERATOR_TOKEN = "operator-token-of-the-client"
 
@@ -55,7 +56,7 @@ class Service:
         if self.process is not None:
             with self.process as process:
                 process.send_signal(number)
-                process.wait(timeout=60)
+                process.wait(timeout=PATIENCE_SECONDS)
             self.process = None
 
     def restart(self) -> None:

@@ -10,12 +10,13 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, ViewportSize
 
-from tests.acceptance.process import PATIENCE_SECONDS, ServiceProcess
+from tests.acceptance.process import ServiceProcess
 from tests.console.accessibility import violations
 from tests.console.addresses import ADDRESSES, wait_until_ready
 from tests.console.conftest import sign_up
 from tests.console.hostile_organization import Organization, fill
 from tests.console.visits import PAINTED, Console, Person
+from tests.patience import PATIENCE_SECONDS
 
 PASSING = re.compile(r"\d+(\.\d+)?|(?<=\d) (ms|s|min|h|d)\b|\b(now|in|ago)\b|live|connecting")  # time passes
 PHONE: ViewportSize = {"width": 360, "height": 740}

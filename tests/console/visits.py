@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request
 
 from tests.acceptance.client import Client
-from tests.acceptance.process import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS
 from web.app import ROUTES
 
 SESSION = "hostsvc.session"

@@ -12,8 +12,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import PATIENCE_SECONDS
+
 MARK = "@@ end of command @@"
-PATIENCE_SECONDS = 60.0
 
 PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -66,9 +67,7 @@ def _is_whole(command: str) -> bool:
     return subprocess.run(["bash", "-n"], input=command, text=True, capture_output=True).returncode == 0
 
 
-async def run(
-    commands: Sequence[str], environment: Mapping[str, str], patience_seconds: float = PATIENCE_SECONDS
-) -> list[str]:
+async def run(commands: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     """Run the commands in one shell and return what each of them prints."""
     commands = [command.replace("timeout -s INT 5 ", "timeout -s INT 20 ") for command in commands]  # if busy
     script = "".join(f"{command}\nprintf '\\n{MARK}\\n'\n" for command in commands)
@@ -81,7 +80,7 @@ async def run(
         start_new_session=True,
     )
     try:
-        async with asyncio.timeout(patience_seconds):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             output, _ = await shell.communicate(script.encode())
     finally:
         with suppress(ProcessLookupError):

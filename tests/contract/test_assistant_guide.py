@@ -15,7 +15,6 @@ pytestmark = pytest.mark.slow
 
 GUIDE = DOCS / "assistant.md"
 SERVICE = "http://127.0.0.1:8080"
-PATIENCE_SECONDS = 180.0
 PORTS = ("9100", "9200")  # of the model, of the gateway
 
 
@@ -41,5 +40,5 @@ async def test_assistant_of_the_guide_answers_and_remembers(
         commands = [example.command.replace(SERVICE, process.url) for example in documented]
         for documented_port, port in zip(PORTS, ports, strict=True):
             commands = [command.replace(documented_port, port) for command in commands]
-        printed = await run(commands, shell_environment(environment_with_curl(tmp_path)), PATIENCE_SECONDS)
+        printed = await run(commands, shell_environment(environment_with_curl(tmp_path)))
     assert differences(documented, printed) == []

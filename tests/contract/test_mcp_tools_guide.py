@@ -15,6 +15,7 @@ from tests.acceptance.process import Launch, Sections, serving
 from tests.contract.guide import examples, run
 from tests.curl import environment_with_curl
 from tests.paths import ROOT
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +38,7 @@ async def shop(guide: str, directory: Path) -> AsyncIterator[str]:
         sys.executable, file, env=environment, stderr=asyncio.subprocess.DEVNULL
     )
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not await is_open(port):  # noqa: ASYNC110 -- the server has no event for that
                 await asyncio.sleep(0.05)
         yield f"http://127.0.0.1:{port}"

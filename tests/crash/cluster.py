@@ -17,6 +17,7 @@ from tests.acceptance.services import Services
 from tests.crash.load import OFFLINE, Load
 from tests.crash.recording import all_is_kept
 from tests.openai_endpoint import Json, Says, clerk, open_endpoint
+from tests.patience import PATIENCE_SECONDS
 
 NODES = 3
 THINKING_SECONDS = 0.02
@@ -83,7 +84,7 @@ class Cluster:
         for index in places:
             self.load.urls[index] = await self.nodes[index].ready()
 
-    async def all_attended(self, within: float) -> None:
+    async def all_attended(self, within: float = PATIENCE_SECONDS) -> None:
         """Wait until no agent with something to do names a node that does not live, or none."""
 
         async def look() -> bool | None:
@@ -91,7 +92,7 @@ class Cluster:
 
         await eventually(look, "every agent to be attended", within)
 
-    async def until_dead(self, node_id: int, within: float) -> None:
+    async def until_dead(self, node_id: int, within: float = PATIENCE_SECONDS) -> None:
         """Wait until the others have buried a node."""
 
         async def look() -> bool | None:

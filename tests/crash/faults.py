@@ -5,13 +5,14 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import aiopg
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.postgres.connections import MEMBER
+from tests.processes import children
 
 END_SERVICE_CONNECTIONS = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -55,7 +56,8 @@ def stopped(pid: int) -> Iterator[None]:
 def stopped_with_children(parent: int) -> Iterator[None]:
     """Stop a process and those that it has started while the block lasts."""
     with ExitStack() as resumed:
-        for pid in (parent, *_children(parent)):
+        resumed.enter_context(stopped(parent))  # first, so that it starts no process that is missed
+        for pid in children(parent):
             resumed.enter_context(stopped(pid))
         yield
 
@@ -105,14 +107,3 @@ def killable_postgres() -> Iterator[OwnPostgres]:
     finally:
         postgres.stop()
         shutil.rmtree(data_dir)
-
-
-def _children(parent: int) -> list[int]:
-    """Return the ids of the processes that a process has started."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended
-            pid, *_, rest = status.read_text().partition(" ")
-            if int(rest.rpartition(")")[2].split()[1]) == parent:
-                found.append(int(pid))
-    return found

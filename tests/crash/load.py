@@ -16,8 +16,8 @@ from uuid import uuid4
 import aiohttp
 
 from tests.acceptance.client import POLL_SECONDS, Client, Json, Refused, eventually, moment
-from tests.acceptance.process import PATIENCE_SECONDS
 from tests.crash.ledger import Ledger, Note, Owned, RunRequested, Stop, Write
+from tests.patience import PATIENCE_SECONDS
 
 WRITERS = 6
 WINDOWS_SECONDS = (0, 1, 2)  # of the agents of each writer

@@ -22,14 +22,13 @@ import aiohttp
 from tests.acceptance.client import eventually, sign_up
 from tests.acceptance.process import Launch, launch_fresh, launched_by
 from tests.acceptance.services import Services
-from tests.acceptance.test_workers import workers_of
 from tests.benchmarks.figures import Figure, Result, Unit, percentile, show
 from tests.crash.cutting_proxy import BlockingProxy
 from tests.crash.faults import OwnPostgres, stopped
 from tests.crash.ground import Ground
 from tests.crash.rolling import measure_rolling_restart, measure_rolling_upgrade
 from tests.paths import ROOT
-from tests.processes import is_alive
+from tests.processes import children, is_alive
 
 FOUND_DEAD = 2  # the exit code of a node that others have found dead
 
@@ -119,7 +118,7 @@ async def measure_parent(ground: Ground, times: int) -> list[Figure]:
         parent = await ground.services.spawn("--workers", "2")
         await parent.ready()
         other, victim, _ = await ground.living(3)
-        workers = workers_of(parent)
+        workers = children(parent.pid)
         kill = partial(parent.send_signal, signal.SIGKILL)
         seconds.append(await ground.acting_again(victim, other, kill))
 

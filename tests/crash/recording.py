@@ -13,8 +13,6 @@ from tests.crash.ledger import Ledger
 from tests.crash.load import Load
 from tests.crash.verdict import Found, NoteRow, RunRow, StateRow, judge
 
-SETTLE_SECONDS = 60.0  # several backoffs of 1 to 8 s, after holds and reminders of at most 2.5 s
-
 # Agents with something still ahead: all but stopped and quarantined ones.
 UNSETTLED = """
 SELECT s.agent_id::text FROM agent_state s JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
@@ -95,7 +93,7 @@ async def _come_to_rest(client: Client, database_url: str) -> None:
 
     waiting: list[str] = []
     try:
-        await eventually(look, "every agent to come to rest", within=SETTLE_SECONDS)
+        await eventually(look, "every agent to come to rest")
     except AssertionError as error:
         shown = [await client.supervisor(agent) for agent in waiting[:3]]
         raise AssertionError(f"{error}; {len(waiting)} have not, such as {shown}") from None

@@ -1,9 +1,11 @@
-"""Three nodes on one database: any may be killed, frozen or cut off, and nothing is lost or doubled."""
+"""Three nodes on one database: any may be killed, frozen or cut off, and nothing is lost or doubled.
+
+How soon the others act is measured by `tests.crash.node_figures`, as it depends on the machine.
+"""
 
 import asyncio
 import os
 import signal
-from datetime import timedelta
 from random import Random
 
 import aiohttp
@@ -12,8 +14,6 @@ import pytest
 from tests.acceptance.client import eventually, sign_up
 from tests.acceptance.log_lines import line_of, lines_of
 from tests.acceptance.services import Services
-from tests.acceptance.test_workers import workers_of
-from tests.crash import ledger
 from tests.crash.cluster import NODES, STATE, node_id, under_load
 from tests.crash.cutting_proxy import BlockingProxy
 from tests.crash.cycles import CYCLES, POSTGRES_CYCLES
@@ -26,19 +26,9 @@ from tests.crash.faults import (
 )
 from tests.crash.load import OFFLINE, Load
 from tests.crash.recording import all_is_kept
-from tests.processes import is_alive
+from tests.processes import children, is_alive
 
-KILLED_SECONDS, FROZEN_SECONDS = 3.0, 12.0  # until others attend the agents of such a node
-FREEZE_SECONDS = 15.0
-END_SECONDS = 5.0  # from when a dead node wakes until it has ended
-SLACK_SECONDS = 5.0  # for a loaded machine
 FOUND_DEAD = 2  # the exit code of a node that others have found dead
-
-
-@pytest.fixture
-def long_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what a frozen node did not answer take effect later."""
-    monkeypatch.setattr(ledger, "DOUBT", timedelta(seconds=FREEZE_SECONDS + SLACK_SECONDS))
 
 
 async def test_repeated_kill_9_of_any_node_loses_nothing(
@@ -51,7 +41,7 @@ async def test_repeated_kill_9_of_any_node_loses_nothing(
             await cluster.load.acknowledged(random.randint(10, 80))
             await cluster.kill(victim)
             if random.random() < 0.5:  # otherwise the next node starts before the last one is buried
-                await cluster.all_attended(within=KILLED_SECONDS + SLACK_SECONDS)
+                await cluster.all_attended()
             await cluster.replace(victim)
 
 
@@ -61,7 +51,7 @@ async def test_kill_9_of_all_nodes_but_one_loses_nothing(
 ) -> None:
     async with under_load(services, session, seed=62) as cluster:
         await cluster.kill(0, 2)
-        await cluster.all_attended(within=KILLED_SECONDS + SLACK_SECONDS)
+        await cluster.all_attended()
         await cluster.replace(0, 2)
 
 
@@ -79,7 +69,6 @@ async def test_rolling_restart_condemns_no_node_and_loses_nothing(
         assert not cluster.condemned()
 
 
-@pytest.mark.usefixtures("long_doubt")
 async def test_frozen_node_is_replaced_and_ends_without_a_write(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
@@ -87,12 +76,10 @@ async def test_frozen_node_is_replaced_and_ends_without_a_write(
         frozen = cluster.nodes[1]
         number = await node_id(frozen)
         with stopped(frozen.pid):
-            awake = asyncio.create_task(asyncio.sleep(FREEZE_SECONDS))
-            await cluster.until_dead(number, within=FROZEN_SECONDS + SLACK_SECONDS)
-            await cluster.all_attended(within=SLACK_SECONDS)
-            await awake
+            await cluster.until_dead(number)
+            await cluster.all_attended()
             since = len(frozen.log())
-        assert await frozen.exit_code(within=END_SECONDS + SLACK_SECONDS) == FOUND_DEAD
+        assert await frozen.exit_code() == FOUND_DEAD
         assert "run ended" not in [line["event"] for line in lines_of(frozen, since)]
         await cluster.replace(1)
 
@@ -110,7 +97,6 @@ async def test_ended_connections_of_all_nodes_condemn_none(
         assert not cluster.condemned()
 
 
-@pytest.mark.usefixtures("long_doubt")
 async def test_node_cut_off_from_postgresql_is_replaced_and_ends(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
@@ -124,9 +110,9 @@ async def test_node_cut_off_from_postgresql_is_replaced_and_ends(
         await cluster.load.acknowledged(50)
         assert not cluster.condemned()
         with proxy.blocked():
-            await cluster.until_dead(await node_id(cut), within=FROZEN_SECONDS + SLACK_SECONDS)
-            await cluster.all_attended(within=SLACK_SECONDS)
-        assert await cut.exit_code(within=END_SECONDS + SLACK_SECONDS) == FOUND_DEAD
+            await cluster.until_dead(await node_id(cut))
+            await cluster.all_attended()
+        assert await cut.exit_code() == FOUND_DEAD
         cluster.load.urls.remove(cut.url)
 
 
@@ -150,7 +136,7 @@ async def test_workers_of_a_killed_parent_end_and_lose_nothing(
     load = Load(await sign_up(session, await service.ready()), seed=67)
     async with load.going_on():
         await load.acknowledged(100)
-        workers = workers_of(service)
+        workers = children(service.pid)
         assert len(workers) == NODES
         await service.kill()
 
@@ -160,7 +146,7 @@ async def test_workers_of_a_killed_parent_end_and_lose_nothing(
         await eventually(look, "the workers to end")
         service = await services.spawn("--workers", str(NODES))
         load.urls = [await service.ready()]
-        os.kill(workers_of(service)[-1], signal.SIGKILL)
+        os.kill(children(service.pid)[-1], signal.SIGKILL)
         await line_of(service, event="worker ended")
         await load.acknowledged(100)
     await all_is_kept(load, services)

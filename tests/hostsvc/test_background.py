@@ -21,6 +21,7 @@ from hostsvc.config import Config
 from hostsvc.signals import PARKED_CALLS, Signals
 from supervisors.clock import SystemClock
 from supervisors.settings import SupervisorSettings
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.factories import NOW
 
 
@@ -119,7 +120,7 @@ async def test_services_run_until_the_block_ends() -> None:
         MaintenanceService("b", lambda: count("b"), 0),
     ]
     async with run_maintenance(services, SystemClock()):
-        await asyncio.wait_for(both_ran.wait(), 60)
+        await asyncio.wait_for(both_ran.wait(), PATIENCE_SECONDS)
     counted = len(calls)
     await asyncio.sleep(0)
     assert len(calls) == counted

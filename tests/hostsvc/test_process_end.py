@@ -12,6 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hostsvc.process_end import END_SIGNALS, EXIT_CODE, end_on_signals, force_end_after
+from tests.patience import PATIENCE_SECONDS
 
 NEVER_CLOSES = """
 import asyncio
@@ -87,7 +88,11 @@ def _forget(worker: socket.socket) -> None:
 
 def test_process_that_closes_too_slowly_ends() -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", NEVER_CLOSES], stdout=subprocess.PIPE, text=True, timeout=60, check=False
+        [sys.executable, "-c", NEVER_CLOSES],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
     assert ended.returncode == EXIT_CODE
     assert "another instance leads" in ended.stdout

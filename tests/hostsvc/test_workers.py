@@ -18,9 +18,9 @@ from hostsvc.config import Config, DatabaseChoice, NodeSettings, ServerSettings
 from hostsvc.workers import describe_shares, worker_config
 from supervisors.settings import RunSettings
 from tests.paths import ROOT
+from tests.patience import PATIENCE_SECONDS
 from tests.processes import is_alive
 
-PATIENCE_SECONDS = 60.0
 NAMES = {"m/1", "m/2"}
 
 

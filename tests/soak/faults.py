@@ -1,8 +1,6 @@
 """The faults of a soak, one at a time. Each lasts some seconds and leaves nothing behind."""
 
 import asyncio
-import os
-import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,7 +12,12 @@ from tests.attack.forgery import forged_tokens
 from tests.attack.framing import endless_heads, odd_paths, smuggled_requests
 from tests.attack.raw import connected
 from tests.attack.target import LOG_IN, Target, calling_from
-from tests.crash.faults import END_BEAT_CONNECTIONS, END_POOL_CONNECTIONS, end_connections
+from tests.crash.faults import (
+    END_BEAT_CONNECTIONS,
+    END_POOL_CONNECTIONS,
+    end_connections,
+    stopped_with_children,
+)
 
 STALLED = 10
 CALLERS = 10
@@ -103,20 +106,5 @@ FAULTS: tuple[Fault, ...] = (
 def _suspended(data_dir: Path) -> Iterator[None]:
     pid_file = data_dir / "postgres" / "postmaster.pid"
     postmaster = int(pid_file.read_text().splitlines()[0])
-    # The postmaster first, so that it starts no process that is missed.
-    os.kill(postmaster, signal.SIGSTOP)
-    stopped = [postmaster, *_children(postmaster)]
-    for process_id in stopped[1:]:
-        os.kill(process_id, signal.SIGSTOP)
-    try:
+    with stopped_with_children(postmaster):
         yield
-    finally:
-        for process_id in reversed(stopped):
-            os.kill(process_id, signal.SIGCONT)
-
-
-def _children(parent: int) -> list[int]:
-    found = []
-    for task in Path(f"/proc/{parent}/task").iterdir():
-        found += [int(child) for child in (task / "children").read_text().split()]
-    return found

@@ -38,6 +38,7 @@ from supervisors.policy.phases import Phase
 from supervisors.settings import RunSettings, SupervisorSettings, TracingSettings
 from supervisors.wake_context import WakeContexts
 from tests.nodes import LoneNode, ring_nobody
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.factories import (
     new_notification,
     stored_agent,
@@ -52,7 +53,6 @@ from tests.supervisors.scripted_model import RiggedToolset
 
 # Within the horizon of the timer queue, and at no time that a test uses.
 SCAN_SECONDS = 97.0
-PATIENCE_SECONDS = 60.0
 
 
 class RiggedStates(AgentStates):

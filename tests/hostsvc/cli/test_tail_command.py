@@ -29,12 +29,12 @@ from hostsvc.cli.tail_command import (
 from tests.hostsvc.cli.answers import serving_json
 from tests.hostsvc.cli.test_status_screen import snapshot
 from tests.hostsvc.cli.test_tail_lines import event
+from tests.patience import PATIENCE_SECONDS
 
 AGENT, GONE = str(UUID(int=7)), str(UUID(int=8))
 
 BEGAN = datetime(2026, 11, 22, 9, tzinfo=UTC)
 TOKEN = "operators-only"
-PATIENCE_SECONDS = 60.0
 
 
 @asynccontextmanager

@@ -15,6 +15,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
+from tests.patience import PATIENCE_SECONDS
+
 UNSHARE = ("unshare", "--net", "--mount")
 AS_ROOT = "--map-root-user"
 
@@ -37,7 +39,9 @@ def command() -> list[str]:
 def run_module(module: str) -> str:
     """Run a module in a closed network, and return what it prints."""
     program = [*command(), sys.executable, "-W", "error", "-m", module]
-    return subprocess.run(program, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(
+        program, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    ).stdout
 
 
 def set_up(addresses: list[str], resolver: str) -> None:

@@ -15,10 +15,10 @@ from hostsvc.process_harness.machine import look_up_user
 from hostsvc.process_harness.process import ProcessEnd, RunProcess, open_process
 from hostsvc.process_harness.sandbox import Containment, ProcessSpec, UnixUser
 from hostsvc.process_harness.settings import ContainmentKind, HarnessSettings, Network
+from tests.patience import PATIENCE_SECONDS
 from tests.processes import marked
 
 MARK = "MARK_OF_THE_TEST"
-STOP_SECONDS = 60.0
 DEPTH, NAME = 25, "d" * 200  # together over the limit of the length of paths (4,096)
 # The interpreter of the tests may stand in a directory of root, where other users cannot execute it.
 SYSTEM_PYTHON = shutil.which("python3", path=os.defpath)
@@ -76,13 +76,13 @@ async def run(spec: ProcessSpec) -> ProcessEnd:
 
 
 async def ended(process: RunProcess) -> None:
-    async with asyncio.timeout(STOP_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await process.ended.wait()
 
 
 async def some_marked(mark: str) -> list[int]:
     """Wait until the command itself runs, which has the mark, and return its process."""
-    async with asyncio.timeout(STOP_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not (processes := marked(mark)):  # noqa: ASYNC110 -- not our children
             await asyncio.sleep(0.01)
     return processes

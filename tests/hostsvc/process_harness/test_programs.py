@@ -10,6 +10,7 @@ import pytest
 
 from hostsvc.process_harness.programs import remove, run_program
 from tests.hostsvc.process_harness.specs import make_deep
+from tests.patience import PATIENCE_SECONDS
 from tests.processes import marked
 
 
@@ -48,7 +49,7 @@ async def test_remove_deletes_a_file_and_ignores_a_missing_one(tmp_path: Path) -
 async def test_cancelled_program_is_gone_with_its_children(mark: str) -> None:
     environment = {"PATH": os.defpath, "MARK": mark}
     program = asyncio.create_task(run_program("sh", "-c", "sleep 600; true", environment=environment))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while len(marked(mark)) < 2:  # noqa: ASYNC110 -- a child of our child
             await asyncio.sleep(0.01)
     program.cancel()

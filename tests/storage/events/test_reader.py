@@ -14,6 +14,7 @@ from storage.events.reader import EventReader, count_settled, unfinished
 from storage.postgres.migrations import migrate
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from tests.crash.faults import OwnPostgres, killable_postgres
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.events.log import OWNER, connected, write
 from tests.storage.events.recorded import forget_events
 from tests.storage.factories import NOW
@@ -200,7 +201,7 @@ async def test_random_commit_orders_never_hide_an_event(
         while running or not committed <= set(seen):
             seen.extend(await read(reader))
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         randoms = [Random(seed) for seed in range(writers)]  # noqa: S311 -- protects no secret
         await asyncio.gather(keep_reading(), *map(keep_writing, randoms))
 

@@ -19,6 +19,7 @@ from psycopg2.extras import RealDictCursor
 
 from storage.postgres.doorbell import parse_ring
 from storage.postgres.pool import Pool
+from tests.patience import PATIENCE_SECONDS
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 SOON = datetime(2190, 1, 1, tzinfo=UTC)
@@ -87,7 +88,9 @@ class Psql:
         await self.run("NOTIFY hostsvc_doorbell, 'end'")
         payloads: list[str] = []
         while not payloads or payloads[-1] != "end":
-            payloads.append((await asyncio.wait_for(self._connection.notifies.get(), 60)).payload)
+            payloads.append(
+                (await asyncio.wait_for(self._connection.notifies.get(), PATIENCE_SECONDS)).payload
+            )
         return [agent_id for payload in payloads[:-1] for agent_id in parse_ring(payload)]
 
 

@@ -17,6 +17,7 @@ from storage.notifications import notifications as module
 from storage.notifications.changes import activation
 from storage.notifications.notifications import InsertItem, NewNotification, Notifications, insert_together
 from storage.postgres.pool import Connection, Pool
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.factories import (
     HOUR,
     NOW,
@@ -89,7 +90,7 @@ async def test_insert_is_reported_although_its_caller_was_cancelled(
     await asyncio.sleep(0)
     caller.cancel()
 
-    await asyncio.wait_for(reported.is_reported.wait(), 60)
+    await asyncio.wait_for(reported.is_reported.wait(), PATIENCE_SECONDS)
 
     assert reported.take() == [scout.id]
     assert await titles(queue, scout) == ["Look here"]

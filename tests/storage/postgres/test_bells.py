@@ -14,8 +14,8 @@ from storage.postgres.bells import Bells, parse_bell
 from storage.postgres.doorbell import Doorbell
 from storage.postgres.pool import Pool
 from supervisors.clock import SystemClock
+from tests.patience import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 60.0
 Heard = list[tuple[str, list[UUID]]]
 
 

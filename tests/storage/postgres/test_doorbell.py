@@ -17,10 +17,10 @@ from storage.postgres.doorbell import Doorbell, parse_ring
 from storage.postgres.membership import Sleep
 from supervisors.clock import SystemClock
 from supervisors.maintenance.loop import repeat
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.postgres.proxies.relay import relay
 from tests.storage.postgres.proxies.transaction_pooler import transaction_pooler
 
-PATIENCE_SECONDS = 60.0
 NAMELESS_RINGS = 3000
 AGENTS = """
     WITH organization AS (

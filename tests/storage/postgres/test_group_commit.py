@@ -8,6 +8,7 @@ from storage.errors import DatabaseBusy, DatabaseUnavailable, NoAnswer, NotUniqu
 from storage.postgres.group_commit import (
     GroupCommit,
 )
+from tests.patience import PATIENCE_SECONDS
 
 
 class Table:
@@ -173,7 +174,7 @@ async def test_item_added_as_a_flush_ends_is_flushed() -> None:
         await group.add("a")
         return await group.add("b")  # runs right after the answer, while the worker ends
 
-    assert await asyncio.wait_for(add_again(), timeout=60) == "B"
+    assert await asyncio.wait_for(add_again(), timeout=PATIENCE_SECONDS) == "B"
 
 
 async def test_unanswered_flush_fails_the_items_that_wait_for_it() -> None:

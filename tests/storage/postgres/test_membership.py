@@ -32,8 +32,8 @@ from storage.postgres.membership import (
 from storage.postgres.migrations import ROLLING, VERSION, Migration, migrate, read_migrations
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from supervisors.clock import SystemClock
+from tests.patience import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 60  # for a loaded machine; every wait here takes well under two seconds
 SPEED = 10
 
 END_BEATS = """

@@ -13,6 +13,7 @@ from storage.errors import DatabaseRefused, SchemaMismatch
 from storage.postgres import migrations
 from storage.postgres.migrations import ROLLING, Migration, check, migrate, read_migrations, refuse_unsafe
 from tests.paths import ROOT
+from tests.patience import PATIENCE_SECONDS
 from tests.postgres import TestServer, url_as
 from tests.storage.postgres.proxies.transaction_pooler import transaction_pooler
 
@@ -237,9 +238,9 @@ async def test_index_is_built_beside_writers_and_nodes(
         await cursor.execute("BEGIN; UPDATE agent SET purpose = purpose")
         migrating = [asyncio.create_task(migrate(database_url)) for _ in range(2)]
         await wait_until_one_waits_for_a_lock(database_url)
-        await asyncio.wait_for(run(database_url, "UPDATE agent SET purpose = purpose"), 30)
+        await asyncio.wait_for(run(database_url, "UPDATE agent SET purpose = purpose"), PATIENCE_SECONDS)
         await cursor.execute("COMMIT")
-        applied = await asyncio.wait_for(asyncio.gather(*migrating), 60)
+        applied = await asyncio.wait_for(asyncio.gather(*migrating), PATIENCE_SECONDS)
     assert sorted(applied) == [[], [name]]
     assert await is_valid(database_url) == [True]
 
@@ -315,10 +316,10 @@ async def test_rolling_migration_lets_others_pass_while_it_waits(
         await cursor.execute("BEGIN; SELECT count(*) FROM agent")
         migrating = asyncio.create_task(migrate(database_url))
         await wait_until_one_waits_for_a_lock(database_url)
-        await asyncio.wait_for(count(database_url, "SELECT count(*) FROM agent"), 30)
+        await asyncio.wait_for(count(database_url, "SELECT count(*) FROM agent"), PATIENCE_SECONDS)
         assert not migrating.done()
         await cursor.execute("COMMIT")
-        assert await asyncio.wait_for(migrating, 60) == [name]
+        assert await asyncio.wait_for(migrating, PATIENCE_SECONDS) == [name]
 
 
 async def test_rolling_migration_gives_up_and_says_what_to_do(

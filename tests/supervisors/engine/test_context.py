@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from supervisors.clock import SystemClock
 from supervisors.engine.context import HORIZON, RunSlots, TimerQueue
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.factories import HOUR, NOW
 from tests.supervisors.agent_facts import seconds
 from tests.supervisors.held_clock import HeldClock
@@ -173,7 +174,7 @@ def test_overdue_timers_fire_on_a_real_loop(run_loop: Callable[[Coroutine[Any, A
         queue = TimerQueue(clock, note)
         for agent_id in (SCOUT, OTHER):
             queue.schedule(agent_id, clock.now() - HOUR)
-        await asyncio.wait_for(both.wait(), timeout=5)
+        await asyncio.wait_for(both.wait(), timeout=PATIENCE_SECONDS)
 
     run_loop(wait_for_both())
 

@@ -16,6 +16,7 @@ from storage.ids import new_id
 from storage.model import Outcome
 from supervisors.engine.messages import Reply, Request
 from supervisors.engine.run import OTHERS, ActiveRun, Ask, DrainResult, RunError, RunLog, RunResult
+from tests.patience import PATIENCE_SECONDS
 from tests.supervisors.agent_facts import started_run
 from tests.supervisors.world import World
 
@@ -45,7 +46,7 @@ def test_cancelled_run_may_be_stopped_again(run_loop: Callable[[Coroutine[Any, A
         await harness.begun.wait()
         run.stop(grace_seconds=0)
         run.stop(grace_seconds=600)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await carried_out
         assert run.result is not None
         assert run.result.outcome == "stopped"

@@ -301,7 +301,7 @@ async def test_feed_closes_soon_although_the_database_says_nothing() -> None:
             feed = EventFeed(Events(pool), SystemClock())
             async with feed.subscribe(EVERYTHING) as subscription:
                 with server.stopped():
-                    async with asyncio.timeout(5):
+                    async with asyncio.timeout(DatabaseSettings().command_timeout_seconds / 2):
                         await feed.close()
                 with pytest.raises(FeedClosed):
                     await subscription.get()

@@ -47,12 +47,11 @@ from supervisors.maintenance.webhooks import (
     choose,
 )
 from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, OutboundAnswer, OutboundError
+from tests.patience import PATIENCE_SECONDS
 from tests.receiver import Receiver, answering, hang, receiving
 from tests.storage.factories import HOUR, MINUTE, NOW, SECOND, agent, stored_organization, template, webhook
 from tests.supervisors.held_clock import HeldClock
 from web.credentials.formats import ApprovalTokens
-
-PATIENCE_SECONDS = 60.0
 
 ASK = """
 INSERT INTO event (at, type, organization_id, resource_id, data)

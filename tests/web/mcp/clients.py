@@ -9,6 +9,8 @@ from mcp import Client
 from mcp.client.extension import ClientExtension
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.patience import PATIENCE_SECONDS
+
 MODES = ("auto", "legacy", "2026-07-28")
 
 
@@ -17,7 +19,7 @@ async def connected(
     url: str, authorization: str, mode: Any = "auto", extensions: Sequence[ClientExtension] = ()
 ) -> AsyncIterator[Client]:
     """Connect to a server, and disconnect at the end of the block."""
-    async with AsyncClient(headers={"Authorization": authorization}, timeout=60) as http:
+    async with AsyncClient(headers={"Authorization": authorization}, timeout=PATIENCE_SECONDS) as http:
         transport = streamable_http_client(url, http_client=http)
         async with Client(transport, mode=mode, extensions=extensions) as client:
             yield client

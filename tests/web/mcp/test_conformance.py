@@ -16,6 +16,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
+from tests.patience import PATIENCE_SECONDS
 from tests.receiver import answering_json, receiving
 from tests.web.api.toolbox.toolbox import create_adapter, create_tool
 from tests.web.conftest import Api, Service
@@ -25,7 +26,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.one_node]
 
 SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 NODE = "node@22"  # the suite needs it, and many systems have an older one
-PATIENCE_SECONDS = 200.0
 PASSED_ON = ("Accept", "Content-Type", "Origin", "Last-Event-ID")
 
 

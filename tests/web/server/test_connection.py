@@ -18,6 +18,7 @@ from aiohttp import web
 from structlog.typing import EventDict
 
 from storage.postgres.paging import CHUNK_BYTES
+from tests.patience import PATIENCE_SECONDS
 from tests.web.conftest import Address, Api, Service, StartService
 from tests.web.server.clients import GET, Client, small_server
 from web.api.service.pages import FILE_TYPES, PAGES
@@ -230,7 +231,6 @@ READER_SECONDS = 0.3
 CONTENT = "x" * 1_000_000
 PIECE_BYTES = 100_000
 LOST_CLIENTS = 6
-FREED_SECONDS = 10
 LONG = 16_000_000  # more than the operating system takes for a client that reads nothing
 MORE_THAN_BUFFERS = 60  # documents: the operating system takes some megabytes for a client that reads nothing
 
@@ -333,7 +333,7 @@ async def test_answer_to_lost_client_is_freed_at_once(service: Service, api: Api
 
 async def until_freed(allocated_bytes: Callable[[], int]) -> None:
     """Wait until half of the answers are freed. The service ends the last one after the client read it."""
-    async with asyncio.timeout(FREED_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while allocated_bytes() >= len(CONTENT) * LOST_CLIENTS // 2:  # noqa: ASYNC110 -- nothing signals it
             await asyncio.sleep(0)
 

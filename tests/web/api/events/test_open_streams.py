@@ -9,9 +9,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from storage.model import Role
+from storage.postgres.pool import DatabaseSettings
 from supervisors.engine.messages import StopRequest
 from tests.acceptance.client import eventually
 from tests.event_streams import EventStreamReader, event_stream
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.events.log import connected
 from tests.web.conftest import SETTINGS, Api, Service, StartService
 from tests.web.people import as_user, founder, join, new_user
@@ -66,7 +68,7 @@ async def test_heartbeat_is_a_comment(api: Api, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(open_streams, "HEARTBEAT_SECONDS", 0.1)
     async with event_stream(api, EVENTS) as stream:
         await stream.next()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert await stream.response.content.readline() == b":\n"
             assert await stream.response.content.readline() == b":\n"
 
@@ -97,7 +99,7 @@ async def test_heartbeats_go_on_while_the_database_stands_still(
         other_program.transaction(),
     ):
         await other_program.execute("LOCK TABLE api_key IN ACCESS EXCLUSIVE MODE")
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(DatabaseSettings().command_timeout_seconds):  # none waits for the database
             for _ in range(6):  # one each second; the callers are checked within the first three
                 while await stream.response.content.readline() != b":\n":
                     pass
