@@ -32,6 +32,7 @@ from hostsvc.embedded_postgres import (
 )
 from storage.postgres.connections import connect
 from supervisors.clock import SystemClock
+from tests.patience import PATIENCE_SECONDS
 
 USE_UNTIL_KILLED = """
 import sys, pathlib
@@ -41,8 +42,8 @@ embedded_postgres.EmbeddedPostgres(pathlib.Path(sys.argv[1])).start()
 print("started", flush=True)
 sys.stdin.read()
 """
-LONG_SECONDS = 60.0  # longer than a test
-GRACE_SECONDS = 2.0  # longer than a start
+LONG_SECONDS = 600.0  # longer than a test
+GRACE_SECONDS = 5.0  # longer than a start
 MAX_GUARDIAN_BYTES = 6 << 20
 
 
@@ -80,7 +81,7 @@ def kill(pid: int) -> None:
     """Kill a process and wait until it is dead, which may leave a zombie."""
     handle = os.pidfd_open(pid)
     signal.pidfd_send_signal(handle, signal.SIGKILL)
-    select.select([handle], [], [], 10)
+    select.select([handle], [], [], PATIENCE_SECONDS)
     os.close(handle)
 
 
@@ -97,7 +98,7 @@ def using(data_dir: Path, grace_seconds: float) -> Iterator[subprocess.Popen[byt
             yield user
         finally:
             os.killpg(user.pid, signal.SIGKILL)
-            out, err = user.communicate(timeout=10)  # nothing else may keep the pipes open
+            out, err = user.communicate(timeout=PATIENCE_SECONDS)  # nothing else may keep the pipes open
             assert (out, err) == (b"", b"")
 
 
@@ -118,7 +119,7 @@ def own_bytes(pid: int) -> int:
     return int(kilobytes) << 10
 
 
-def has_ended(pid: int, within: float) -> bool:
+def has_ended(pid: int, within: float = PATIENCE_SECONDS) -> bool:
     """Wait for the end of a process that is not a child."""
     try:
         handle = os.pidfd_open(pid)
@@ -189,8 +190,8 @@ def test_server_ends_soon_after_its_last_user_is_killed(data_dir: Path) -> None:
         assert guarding is not None
         kill(user.pid)
         assert not has_ended(running, 0.5), "the other user still needs it"
-    assert has_ended(running, 10)
-    assert has_ended(guarding, 10)
+    assert has_ended(running)
+    assert has_ended(guarding)
     assert postmaster(data_dir) is None, "it did not end in order"
 
 
@@ -205,7 +206,7 @@ def test_server_stays_for_a_service_restarted_at_once(data_dir: Path) -> None:
         assert query(url, "SELECT 1") == 1
         assert postmaster(data_dir) == running
         server.stop()
-    assert has_ended(running, 10), "the guardian does not wait for the new user"
+    assert has_ended(running), "the guardian does not wait for the new user"
 
 
 def test_users_that_come_while_the_server_ends_find_one(data_dir: Path) -> None:
@@ -227,12 +228,12 @@ async def test_guardian_ends_with_its_server_and_is_small(data_dir: Path) -> Non
     assert own_bytes(guarding) < MAX_GUARDIAN_BYTES
     assert os.readlink(f"/proc/{guarding}/fd/2") == os.devnull
     kill(first)
-    assert has_ended(guarding, 10)
+    assert has_ended(guarding)
     await server.keep_alive()
     second = guardian(data_dir)
     assert second is not None
     server.stop()
-    assert has_ended(second, 10)
+    assert has_ended(second)
 
 
 def test_server_without_a_guardian_works_and_is_logged(

@@ -11,6 +11,7 @@ from storage.ids import new_id
 from storage.postgres.connections import SERVER_SETTINGS
 from storage.postgres.node import STUCK_SECONDS
 from storage.postgres.pool import Connection, DatabaseSettings, Pool, PoolSize, open_pool
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.factories import NOW
 from tests.storage.postgres.proxies.relay import relay
 from tests.storage.postgres.read_only import read_only_database
@@ -108,9 +109,9 @@ async def test_transaction_does_not_wait_for_its_timed_out_statement(database_ur
 async def test_caller_does_not_wait_for_its_timed_out_statement(database_url: str) -> None:
     settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
     async with open_pool(settings, node=None) as pool:
-        async with asyncio.timeout(settings.acquire_timeout_seconds / 2):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             with pytest.raises(NoAnswer):
-                await pool.execute("SELECT pg_sleep(60)")
+                await pool.execute("SELECT pg_sleep(600)")
 
 
 async def test_locks_of_a_transaction_that_stands_still_are_released(
@@ -143,7 +144,7 @@ async def test_cancelled_caller_does_not_wait_for_a_silent_server(database_url: 
             await connection.execute("SELECT 1")
 
     async with relay(database_url) as (in_between, url):
-        settings = DatabaseSettings(url=url, pool_size=1)
+        settings = DatabaseSettings(url=url, pool_size=1, acquire_timeout_seconds=60)
         async with open_pool(settings, node=None) as pool:
             in_between.fall_silent()
             began = asyncio.get_running_loop().time()
