@@ -9,6 +9,7 @@ import pytest
 from hostsvc_client import AsyncHostsvc, Hostsvc
 
 from tests.clients.process import Service
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +22,7 @@ def follow(url: str, key: str, agent: str, count: int) -> list[str]:
     seen: list[str] = []
     since = 0
     while len(seen) < count:
-        with Hostsvc(url, key) as client:
+        with Hostsvc(url, key, deadline=PATIENCE_SECONDS) as client:
             events = client.agent(agent).events(since=since, type=["notification.created"])
             for event in islice(events, min(15, count - len(seen))):
                 assert event.id is not None
@@ -32,7 +33,7 @@ def follow(url: str, key: str, agent: str, count: int) -> list[str]:
 
 async def follow_asynchronously(url: str, key: str, agent: str, count: int) -> list[str]:
     seen: list[str] = []
-    async with AsyncHostsvc(url, key) as client:
+    async with AsyncHostsvc(url, key, deadline=PATIENCE_SECONDS) as client:
         async for event in client.agent(agent).events(since=0, type=["notification.created"]):
             seen.append(event.to_dict()["resource"]["title"])
             if len(seen) == count:
@@ -54,7 +55,7 @@ def sent_while_killed(service: Service, client: Hostsvc, agent: str) -> Iterator
 
 async def test_nothing_is_lost_or_repeated_across_kills(own_service: Service) -> None:
     key = own_service.sign_up("restarts@example.org")
-    with Hostsvc(own_service.url, key) as client:
+    with Hostsvc(own_service.url, key, deadline=PATIENCE_SECONDS) as client:
         agent = client.agents.create(name="Ada", model="builtin/inbox", paused=True).id
         count = KILLS * BETWEEN_KILLS
         followed = asyncio.create_task(asyncio.to_thread(follow, own_service.url, key, agent, count))
