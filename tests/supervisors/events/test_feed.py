@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
+from hostsvc.config import POOL_DEFAULTS
 from storage.errors import DatabaseUnavailable, RowLocked
 from storage.events.events import Events
 from storage.events.model import EVERYTHING, Event, EventType, Interest
@@ -301,7 +302,7 @@ async def test_feed_closes_soon_although_the_database_says_nothing() -> None:
             feed = EventFeed(Events(pool), SystemClock())
             async with feed.subscribe(EVERYTHING) as subscription:
                 with server.stopped():
-                    async with asyncio.timeout(DatabaseSettings().command_timeout_seconds / 2):
+                    async with asyncio.timeout(POOL_DEFAULTS.command_timeout_seconds / 2):
                         await feed.close()
                 with pytest.raises(FeedClosed):
                     await subscription.get()

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
+from hostsvc.config import POOL_DEFAULTS
 from storage.model import Role
-from storage.postgres.pool import DatabaseSettings
 from supervisors.engine.messages import StopRequest
 from tests.acceptance.client import eventually
 from tests.event_streams import EventStreamReader, event_stream
@@ -99,7 +99,7 @@ async def test_heartbeats_go_on_while_the_database_stands_still(
         other_program.transaction(),
     ):
         await other_program.execute("LOCK TABLE api_key IN ACCESS EXCLUSIVE MODE")
-        async with asyncio.timeout(DatabaseSettings().command_timeout_seconds):  # none waits for the database
+        async with asyncio.timeout(POOL_DEFAULTS.command_timeout_seconds):  # none waits for the database
             for _ in range(6):  # one each second; the callers are checked within the first three
                 while await stream.response.content.readline() != b":\n":
                     pass
