@@ -99,6 +99,7 @@ async def long_trace(target: Target) -> list[Finding]:
         at_most(f"longest answer about {spans} spans", longest_answer, MEBIBYTE, "bytes"),
         holds("the pages hold every span once", seen == spans, f"{seen} spans"),
         at_most("another tenant's POST, longest", latencies.longest, 100 * target.sizes.patience, "ms"),
+        latencies.failures,
     ]
 
 

@@ -61,7 +61,10 @@ async def tiny_chunks(target: Target) -> list[Finding]:
     async with victim_works(target) as latencies, asyncio.TaskGroup() as group:
         for _ in range(TINY_SENDERS):
             group.create_task(send_endlessly(target, head, TINY, perf_counter() + TINY_SECONDS))
-    return [at_most("another tenant's POST, p99", latencies.p99, 100 * target.sizes.patience, "ms")]
+    return [
+        at_most("another tenant's POST, p99", latencies.p99, 100 * target.sizes.patience, "ms"),
+        latencies.failures,
+    ]
 
 
 async def compressed_bombs(target: Target) -> list[Finding]:

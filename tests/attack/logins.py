@@ -14,8 +14,8 @@ from tests.patience import PATIENCE_SECONDS
 KNOWN_FROM, FLOOD_FROM, SIGN_UPS_FROM, RATE_FROM = 11, 12, 13, 14
 LEAD_SECONDS = 0.2
 LOG_IN_SECONDS = 3.0  # two seconds of work may wait before it
-MAX_ATTEMPTS = 36  # thirty at once, and one more every ten seconds of the first minute
-MORE_SECONDS = 10
+MAX_ATTEMPTS = 36  # thirty at once, and some room
+MORE_SECONDS = 10  # of the flood, for each of which one more is answered
 REFUSED = frozenset({429, 503})
 
 

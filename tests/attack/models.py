@@ -39,6 +39,7 @@ async def hostile_models(target: Target) -> list[Finding]:
     wrong = [f"{run['agent']} → {run['outcome']}" for run in runs if run["outcome"] != "failed"]
     return [
         at_most("another tenant's POST, p99", latencies.p99, 100 * target.sizes.patience, "ms"),
+        latencies.failures,
         none_of("runs that did not fail", wrong, len(runs)),
     ]
 

@@ -16,6 +16,7 @@ import aiohttp
 
 from tests.acceptance.client import Client, Json
 from tests.attack.sizes import Sizes
+from tests.patience import PATIENCE_SECONDS
 
 PASSWORD = "correct horse battery"
 SIGN_UP = "/api/organizations/auth/signup/"
@@ -23,7 +24,7 @@ LOG_IN = "/api/organizations/auth/login/"
 AGENTS = "/api/cloud/agents/"
 NOTIFICATIONS = "/api/defaults/notifications/"
 VICTIM_FROM = 10
-TIMEOUT = aiohttp.ClientTimeout(total=120)
+TIMEOUT = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
