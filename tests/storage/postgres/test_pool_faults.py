@@ -24,6 +24,7 @@ from tests.storage.postgres.test_pool import (
 COUNT_SLEEPING = (
     "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'"
 )
+SHORT_SECONDS = 1.0  # and yet longer than a slow machine takes for a statement that does nothing
 IDLE_LIMIT = "idle_in_transaction_session_timeout"
 TAKE_LOCK = "SELECT pg_advisory_xact_lock(7, 7)"
 READ_ONLY_SESSION = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
@@ -86,7 +87,7 @@ async def test_spare_connection_needs_no_turn(database_url: str) -> None:
 
 
 async def test_server_ends_a_statement_whose_connection_was_dropped(database_url: str) -> None:
-    settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
+    settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=SHORT_SECONDS)
     async with open_pool(settings, node=None) as pool:
         with pytest.raises(NoAnswer):
             await pool.execute("SELECT pg_sleep(60)")
@@ -99,7 +100,7 @@ async def test_transaction_does_not_wait_for_its_timed_out_statement(database_ur
         async with pool.transaction() as connection:
             await connection.execute("SELECT pg_sleep(60)")
 
-    settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
+    settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=SHORT_SECONDS)
     async with open_pool(settings, node=None) as pool:
         with pytest.raises(NoAnswer):
             await sleep(pool)
@@ -107,7 +108,7 @@ async def test_transaction_does_not_wait_for_its_timed_out_statement(database_ur
 
 
 async def test_caller_does_not_wait_for_its_timed_out_statement(database_url: str) -> None:
-    settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
+    settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=SHORT_SECONDS)
     async with open_pool(settings, node=None) as pool:
         async with asyncio.timeout(PATIENCE_SECONDS):
             with pytest.raises(NoAnswer):
