@@ -7,7 +7,8 @@ from pathlib import Path
 
 from storage.ids import new_id
 from tests.acceptance.process import Sections, launched_by, serving
-from tests.processes import PATIENCE_SECONDS, POLL_SECONDS, all_gone, marked
+from tests.patience import PATIENCE_SECONDS
+from tests.processes import POLL_SECONDS, all_gone, marked
 
 
 async def test_exporting_process_comes_again_and_ends_with_its_service(

@@ -14,7 +14,6 @@ import pytest
 
 from tests.acceptance.client import Client, eventually, sign_up
 from tests.acceptance.services import Services
-from tests.crash import ledger
 from tests.crash.cycles import STANDSTILL_SECONDS
 from tests.crash.faults import OwnPostgres
 from tests.crash.load import Load
@@ -79,10 +78,9 @@ class Stopwatch:
 
 
 async def test_standstill_of_postgresql_is_answered_noticed_and_survived(
-    own_services: Services, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
+    own_services: Services, own_postgres: OwnPostgres
 ) -> None:
     standstill = timedelta(seconds=STANDSTILL_SECONDS + COMMAND_SECONDS)
-    monkeypatch.setattr(ledger, "DOUBT", standstill + timedelta(seconds=10))
     database = {"acquire_timeout_seconds": ACQUIRE_SECONDS, "command_timeout_seconds": COMMAND_SECONDS}
     service = await own_services.start(database=database)
     watch = Stopwatch()
