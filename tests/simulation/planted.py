@@ -179,8 +179,8 @@ PLANTED = (
     PlantedBug(
         "a raised cap reaches no agent",
         BudgetRenewal.run_once,
-        "await tell_pages(partial(self._store.list_within_budget",
-        "(lambda *_: None)(partial(self._store.list_within_budget",
+        "await tell_pages(partial(self.store.list_within_budget",
+        "(lambda *_: None)(partial(self.store.list_within_budget",
         918,
     ),
     PlantedBug(
@@ -313,7 +313,7 @@ PLANTED = (
     PlantedBug(
         "nodes: nothing makes up for a lost ring",
         Sweep.run_once,
-        "if len(self._nodes.living_ids) < 2:",
+        "if len(self.nodes.living_ids) < 2:",
         "if True:",
         4,
     ),
@@ -327,7 +327,7 @@ PLANTED = (
     PlantedBug(
         "nodes: a free slot takes no queued agent of another node",
         Sweep.run_once,
-        "if untaken := self._registry.untaken_slots:",
+        "if untaken := self.registry.untaken_slots:",
         "if untaken := 0:",
         70,
     ),
