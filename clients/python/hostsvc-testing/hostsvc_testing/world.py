@@ -285,7 +285,9 @@ class World:
     def _note_error(self, _logger: object, level: str, entry: EventDict) -> EventDict:
         """Write an error of the service into the history, such as that of a setting with a wrong value."""
         if level == "error":
-            self.history.note(f"error: {entry['event']}: {sys.exc_info()[1]!r}")
+            error = entry.get("exc_info")
+            reason = sys.exc_info()[1] if error is True else error or entry.get("reason", "")
+            self.history.note(f"error: {entry['event']}: {reason!r}")
         return entry
 
     def random(self, of: str) -> Random:
@@ -430,6 +432,7 @@ class WorldProcess(Process):
             raise
 
     async def _call_tool(self, run: ActiveRun, ask: Ask, tool: str, /, **arguments: Any) -> Any:
+        await asyncio.sleep(0)  # as in `World.queue`
         agent = await self.storage.agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -453,12 +454,13 @@ def test_test_that_waits_in_vain_is_told(tmp_path: Path) -> None:
         world.run(test())
 
 
-def test_run_that_only_looks_at_its_queue_is_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize("look", [lambda run: run.queue(), lambda run: run.call("list_messages")])
+def test_run_that_only_looks_is_found(tmp_path: Path, look: Any) -> None:
     world = World(0, tmp_path)
 
     async def polls(run: AgentRun) -> None:
-        while await run.queue():
-            pass
+        while True:
+            await look(run)
 
     async def test() -> None:
         agent = await world.agent(run=polls)
