@@ -11,8 +11,17 @@ import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from hostsvc.process_harness.programs import REMOVE
-from tests.acceptance.process import Launch
+from tests.acceptance.process import Launch, launched_by
 from tests.acceptance.services import Services
+
+WITHOUT_LOOKS = """
+from hostsvc.cli.commands import main
+from supervisors.events import feed
+from supervisors.maintenance import webhooks
+
+feed.POLL_SECONDS = webhooks.SCAN_SECONDS = webhooks.RELOAD_SECONDS = 3600
+main()
+"""
 
 
 @pytest.fixture
@@ -34,6 +43,14 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 async def services(directory: Path, database_url: str, launch: Launch) -> AsyncIterator[Services]:
     """Services on the tests' PostgreSQL."""
     services = Services(directory, {"url": database_url}, launch)
+    yield services
+    await services.close()
+
+
+@pytest.fixture
+async def services_without_looks(directory: Path, database_url: str) -> AsyncIterator[Services]:
+    """Services that find events and deliveries only if they are told of them: they look once an hour."""
+    services = Services(directory, {"url": database_url}, launched_by("-c", WITHOUT_LOOKS))
     yield services
     await services.close()
 

@@ -30,22 +30,21 @@ async def notify(client: Client, agent: str, number: int) -> set[str]:
 
 @pytest.mark.everyday
 async def test_receiver_gets_a_verifiable_request_for_each_event(
-    services: Services, session: aiohttp.ClientSession, receiver: Receiver
+    services_without_looks: Services, session: aiohttp.ClientSession, receiver: Receiver
 ) -> None:
-    service = await services.start(outbound={"allow_private": True})
+    service = await services_without_looks.start(outbound={"allow_private": True})
     client = await sign_up(session, service.url)
     agent = await client.create_agent()
     hook = await client.post(WEBHOOKS, url=receiver.url, types=["notification.*"], agent=agent)
-    [notification] = await notify(client, agent, 1)
-    [received] = await receiver.wait_for(1)
-    payload = received.verified_by(hook["secret"])
-    assert (payload["type"], payload["data"]["resource_id"]) == ("notification.created", notification)
-
     rotated = await client.post(f"{WEBHOOKS}{hook['id']}/rotate/")
     await client.post(f"{WEBHOOKS}{hook['id']}/test/")
-    _, test = await receiver.wait_for(2)
+    [test] = await receiver.wait_for(1)
+    [notification] = await notify(client, agent, 1)
+    _, received = await receiver.wait_for(2)
     for secret in (hook["secret"], rotated["secret"]):
         assert test.verified_by(secret)["type"] == "webhook.test"
+        payload = received.verified_by(secret)
+        assert (payload["type"], payload["data"]["resource_id"]) == ("notification.created", notification)
 
 
 async def test_each_event_around_a_kill_is_delivered(

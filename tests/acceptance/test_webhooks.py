@@ -42,9 +42,9 @@ async def delivery_with_status(client: Client, status: str, template: str) -> Js
 
 @pytest.mark.everyday
 async def test_receiver_gets_a_verifiable_webhook_for_a_new_agent(
-    services: Services, session: aiohttp.ClientSession, receiver: Receiver
+    services_without_looks: Services, session: aiohttp.ClientSession, receiver: Receiver
 ) -> None:
-    service = await services.start(outbound={"allow_private": True})
+    service = await services_without_looks.start(outbound={"allow_private": True})
     client = await sign_up(session, service.url)
     template = await template_with_webhook(client, f"{receiver.url}/hook")
     agent = await client.create_agent(template=template, tags=["vip"])
