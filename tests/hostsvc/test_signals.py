@@ -43,9 +43,10 @@ def signals_beside(pool: Pool, *others: Node) -> tuple[Signals, RecordedBells]:
     return signals, bells
 
 
-async def test_commit_is_told_to_nodes_that_may_show_it(pool: Pool) -> None:
+async def test_commit_is_told_to_feed_and_nodes_that_may_show_it(pool: Pool) -> None:
     signals, bells = signals_beside(pool, UNTOLD, FOLLOWER, IDLE)
-    signals.on_write()
+    await pool.change("UPDATE organization SET name = name")
+    assert signals.storage.events.written.is_set()
     assert bells.rung == [UNTOLD.id, FOLLOWER.id]
 
 
