@@ -29,11 +29,12 @@ class Parts:
     away_since: datetime | None = None
     reason: str = ""
     stuck: tuple[str, ...] = field(default_factory=tuple)
+    fails_since: datetime | None = None  # as a trial write would find
     failing_since: datetime | None = None
     last: SimpleNamespace | None = None
 
     async def check(self) -> None:
-        """Probe nothing: the test has set the result."""
+        self.failing_since = self.fails_since
 
     def reasons(self) -> tuple[str, ...]:
         return self.stuck
@@ -79,7 +80,7 @@ async def test_node_that_is_not_confirmed_is_degraded_and_serves_nothing() -> No
 
 async def test_service_that_cannot_write_is_degraded_and_not_ready() -> None:
     since = datetime(2026, 11, 20, 10, 28, 36, tzinfo=UTC)
-    parts = Parts(failing_since=since, reason="the disk of the database is full")
+    parts = Parts(fails_since=since, reason="the disk of the database is full")
     readiness = await service_of(parts).readiness()
     assert (readiness.state, readiness.may_serve) == (ServiceState.DEGRADED, False)
     assert not readiness.can_write

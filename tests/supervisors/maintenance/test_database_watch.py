@@ -14,6 +14,7 @@ from supervisors.maintenance import database_watch
 from supervisors.maintenance.database_watch import (
     FRESH_SECONDS,
     IDLE_SECONDS,
+    PROBE_SECONDS,
     QUIET_SECONDS,
     SETTLE_SECONDS,
     DatabaseWatch,
@@ -209,6 +210,15 @@ async def test_failed_write_is_named_until_one_succeeds() -> None:
     clock.advance(FRESH_SECONDS + 0.1)
     await probe.check()
     assert repr(probe) == "<WriteProbe: writing>"
+
+
+async def test_shown_result_is_no_older_than_two_seconds() -> None:
+    store, clock, probe = probe_of()
+    for error in (None, DatabaseUnavailable("read-only"), None):
+        store.error = error
+        clock.advance(2.01 - PROBE_SECONDS)  # the probe itself takes the rest at most
+        await probe.check()
+        assert (probe.failing_since is None) is (error is None)
 
 
 async def test_callers_share_a_fresh_result() -> None:
