@@ -11,7 +11,7 @@ from time import perf_counter
 
 import aiohttp
 
-from tests.attack.findings import Finding, none_of
+from tests.attack.findings import Finding, holds, none_of
 from tests.attack.target import NOTIFICATIONS, Target
 from tests.processes import children
 
@@ -26,9 +26,13 @@ class Latencies:
 
     milliseconds: list[float] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    answered: int = 0  # before the end of the attack
 
     @property
     def failures(self) -> Finding:
+        """Return whether none failed, and some did not have to wait for the end of the attack."""
+        if not self.answered:
+            return holds("another tenant is answered during the attack", False)
         return none_of("another tenant's requests that failed", self.failed, len(self.milliseconds))
 
     @property
@@ -64,6 +68,7 @@ async def victim_works(target: Target) -> AsyncIterator[Latencies]:
         try:
             yield latencies
         finally:
+            latencies.answered = len(latencies.milliseconds)
             pacing.cancel()
 
 
