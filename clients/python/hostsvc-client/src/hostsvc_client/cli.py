@@ -1,6 +1,6 @@
 """The command line `hs`.
 
-Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no answer, 4 the run did not end well.
+Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no answer, 4 the run did not end well, or not in time.
 """
 
 import json
