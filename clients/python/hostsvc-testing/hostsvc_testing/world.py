@@ -285,9 +285,9 @@ class World:
     def _note_error(self, _logger: object, level: str, entry: EventDict) -> EventDict:
         """Write an error of the service into the history, such as that of a setting with a wrong value."""
         if level == "error":
-            error = entry.get("exc_info")
-            reason = sys.exc_info()[1] if error is True else error or entry.get("reason", "")
-            self.history.note(f"error: {entry['event']}: {reason!r}")
+            given = entry.get("exc_info")
+            error = sys.exc_info()[1] if given is True else given
+            self.history.note(f"error: {entry['event']}" + (f": {error!r}" if error else ""))
         return entry
 
     def random(self, of: str) -> Random:

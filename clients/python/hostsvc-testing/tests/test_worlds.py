@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import structlog
 
 from hostsvc_testing import AgentRun, World, script
 from hostsvc_testing.virtual.virtual_loop import EndlessMoment, NothingAhead
@@ -56,6 +57,13 @@ async def test_history_tells_of_errors_of_the_service(world: World) -> None:
     await world.advance(minutes=1)
     assert not agent.wakes
     assert 'error: supervisor crashed: ValueError(\'"99:00-1" is no period' in str(world.history)
+
+
+async def test_history_names_errors_that_the_service_caught_before(world: World) -> None:
+    structlog.get_logger().error("tool crashed", tool="refund", exc_info=ValueError("odd"))
+    structlog.get_logger().error("usage not stored")
+    assert "error: tool crashed: ValueError('odd')\n" in str(world.history)
+    assert str(world.history).endswith("error: usage not stored")
 
 
 async def test_script_goes_on_in_order_after_decisions(world: World) -> None:
