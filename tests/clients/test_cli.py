@@ -112,11 +112,12 @@ def test_agents_beyond_the_limit_are_announced(hs: Hs, agent: str, hostsvc: Host
     hostsvc.agents.delete(other.id)
 
 
+@pytest.mark.parametrize("command", ["agents", "tail"])
 def test_exit_code_tells_that_nobody_answers(
-    hs: Hs, shared: Service, key: str, monkeypatch: pytest.MonkeyPatch
+    hs: Hs, shared: Service, key: str, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.setattr("hostsvc_client.cli.DEADLINE_SECONDS", 1.0)
-    result = hs("--url", "http://127.0.0.1:1", "--key", key, "agents", code=3)
+    result = hs("--url", "http://127.0.0.1:1", "--key", key, command, code=3)
     assert result.output.startswith("hs: no answer from the service: ConnectError")
     assert result.output.endswith(" at http://127.0.0.1:1\n")
 

@@ -230,6 +230,7 @@ def run(session: Session, agent: str, waits: bool, seconds: float) -> None:
 def tail(session: Session, agent: str | None, count: int | None, **options: Any) -> None:
     """Follow what happens to one agent or to all, until interrupted."""
     source = session.agent(agent) if agent else session.client
+    session.client.auth.me()  # events wait for ever, also for a service that was never there
     for event in islice(source.events(**options), count):
         data = json.dumps(event.data, ensure_ascii=False)
         text = printable(f"{cell(event.at)}  {event.type}  {event.agent or '-'}  {data}")
