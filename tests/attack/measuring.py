@@ -106,9 +106,12 @@ def processor_seconds(pid: int | None) -> float | None:
 
 
 def seconds_computed(pid: int) -> float:
-    """Return how long the process and those that it has started have computed."""
-    stats = (Path(f"/proc/{each}/stat").read_text().rpartition(")")[2] for each in (pid, *children(pid)))
-    return sum(sum(map(int, stat.split()[11:13])) for stat in stats) / os.sysconf("SC_CLK_TCK")
+    """Return how long the process and those that it has started have computed, with those that have ended."""
+    ticks = 0
+    for each in (pid, *children(pid)):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended just now
+            ticks += sum(map(int, Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def open_descriptors(pid: int | None) -> int | None:
