@@ -4,7 +4,6 @@ import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +16,7 @@ from storage.ids import new_id
 from storage.model import Agent
 from storage.postgres.pool import Pool
 from supervisors.clock import SystemClock
+from tests.processes import children
 from tests.receiver import Receiver, receiving
 from tests.storage.factories import NOW, new_span, stored_agent
 
@@ -40,17 +40,12 @@ async def end_run(pool: Pool, agent: Agent) -> None:
     await pool.execute(END, now, agent.organization_id, agent.id, run_id)
 
 
-def children() -> list[int]:
-    pid = os.getpid()
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 async def test_process_exports_what_is_due_until_it_is_closed(
     pool: Pool, database_url: str, receiver: Receiver
 ) -> None:
     otlp = read_otlp_settings({"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url})
     assert otlp is not None
-    counts, clock, before = Counter[str](), SystemClock(), children()
+    counts, clock, before = Counter[str](), SystemClock(), children(os.getpid())
     async with open_span_export(Config(), otlp, database_url, counts, clock) as export:
         agent = await stored_agent(pool)
         await export.run_once()
@@ -61,11 +56,11 @@ async def test_process_exports_what_is_due_until_it_is_closed(
         await export.run_once()
         assert (len(receiver.requests), counts["sent"]) == (1, 1)
 
-        [process] = set(children()) - set(before)
+        [process] = set(children(os.getpid())) - set(before)
         os.kill(process, signal.SIGKILL)
         await end_run(pool, agent)
         with pytest.raises(RuntimeError, match="has ended"):
             await export.run_once()
         await export.run_once()
         assert (len(receiver.requests), counts["sent"]) == (2, 2)
-    assert children() == before
+    assert children(os.getpid()) == before
