@@ -25,13 +25,13 @@ from supervisors.outbound import OutboundAnswer
 from supervisors.policy.phases import Phase
 from supervisors.tools.adapter_tools import for_models, may_take_arguments, names_for_models, result_of, slug
 from supervisors.tools.arguments import ToolError
+from tests.patience import PATIENCE_SECONDS
 from tests.receiver import Receiver, receiving
 from tests.storage.factories import adapter, stored_spans, tool
 from tests.supervisors.world import World, open_world
 
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0"
 HTML = "<!doctype html><html><head><title>Log in</title></head></html>"
-PATIENCE_SECONDS = 10
 
 # The error in the span of each failing tool.
 ERRORS = {
