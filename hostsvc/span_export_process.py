@@ -1,6 +1,7 @@
 """The process that exports spans: the settings and then lines with the time in, lines with counts out.
 
-After each line it exports what is due. It logs as the service does, and ends when its input does.
+After each line it exports what is due. It logs as the service does, and ends when its input does, also amid
+an export: another node may have begun the same one.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import pickle
 import signal
 import sys
 from datetime import datetime
+from threading import Thread
 
 from hostsvc.logs import configure_logging
 from hostsvc.otlp_receiver import open_otlp_receiver
@@ -33,7 +35,8 @@ def main() -> None:
 
 
 async def _export(settings: ExportSettings) -> None:
-    clock = SystemClock()
+    clock, lines = SystemClock(), asyncio.Queue[bytes]()
+    Thread(target=_read, args=(asyncio.get_running_loop(), lines), daemon=True).start()
     async with (
         open_pool(settings.database, node=None) as pool,
         open_otlp_receiver(settings.receiver, clock) as post,
@@ -43,9 +46,7 @@ async def _export(settings: ExportSettings) -> None:
         exporter = SpanExporter(storage, post, clock, *of_runs)
 
         async def answer_next() -> None:
-            line = await asyncio.to_thread(sys.stdin.buffer.readline)
-            if not line:
-                sys.exit()
+            line = await lines.get()
             now = datetime.fromisoformat(line.decode().strip())
             clock.correct((now - SystemClock().now()).total_seconds())
             try:
@@ -57,6 +58,12 @@ async def _export(settings: ExportSettings) -> None:
                 counts.clear()
 
         await repeat("span export", answer_next, 0, clock)
+
+
+def _read(loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[bytes]) -> None:
+    for line in sys.stdin.buffer:
+        loop.call_soon_threadsafe(lines.put_nowait, line)
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The process that exports spans: it sends what is due at the service's time, and comes again if it ends."""
 
+import asyncio
 import os
 import signal
 from collections import Counter
@@ -17,7 +18,7 @@ from storage.model import Agent
 from storage.postgres.pool import Pool
 from supervisors.clock import SystemClock
 from tests.processes import children
-from tests.receiver import Receiver, receiving
+from tests.receiver import Receiver, hang, receiving
 from tests.storage.factories import NOW, new_span, stored_agent
 
 END = """
@@ -64,3 +65,23 @@ async def test_process_exports_what_is_due_until_it_is_closed(
         await export.run_once()
         assert (len(receiver.requests), counts["sent"]) == (2, 2)
     assert children(os.getpid()) == before
+
+
+async def test_process_ends_with_the_service_amid_an_export(
+    pool: Pool, database_url: str, receiver: Receiver
+) -> None:
+    variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_EXPORTER_OTLP_TIMEOUT": "999999"}
+    otlp = read_otlp_settings(variables)
+    assert otlp is not None
+    clock, receiver.answer = SystemClock(), hang
+    async with open_span_export(Config(), otlp, database_url, Counter[str](), clock) as export:
+        agent = await stored_agent(pool)
+        await export.run_once()
+        await end_run(pool, agent)
+        clock.correct(A_DAY)
+        exporting = asyncio.create_task(export.run_once())
+        await receiver.wait_for(1)
+        assert export._process is not None
+        export._process.requests.close()  # as it is when the service is killed
+        with pytest.raises(RuntimeError, match="has ended"):
+            await exporting
