@@ -12,15 +12,21 @@ import sys
 from datetime import datetime
 from threading import Thread
 
+import structlog
+
 from hostsvc.logs import configure_logging
 from hostsvc.otlp_receiver import open_otlp_receiver
 from hostsvc.span_export import ExportSettings
+from storage.errors import StorageError
 from storage.postgres.json_values import to_json
 from storage.postgres.pool import open_pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
+from supervisors.errors import log_failure
 from supervisors.maintenance.loop import repeat
 from supervisors.maintenance.span_exporter import SpanExporter
+
+log = structlog.get_logger()
 
 NICENESS = 10  # requests come first on a machine that is full
 
@@ -31,7 +37,11 @@ def main() -> None:
     os.nice(NICENESS)
     settings: ExportSettings = pickle.load(sys.stdin.buffer)  # noqa: S301 -- the service has written it
     configure_logging(settings.log)
-    asyncio.run(_export(settings))
+    try:
+        asyncio.run(_export(settings))
+    except StorageError as error:
+        log_failure(log, "spans not exported", error)
+        sys.exit(1)
 
 
 async def _export(settings: ExportSettings) -> None:

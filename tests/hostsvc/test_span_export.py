@@ -85,3 +85,15 @@ async def test_process_ends_with_the_service_amid_an_export(
         export._process.requests.close()  # as it is when the service is killed
         with pytest.raises(RuntimeError, match="has ended"):
             await exporting
+
+
+async def test_process_without_a_database_ends_without_a_traceback(
+    receiver: Receiver, capfd: pytest.CaptureFixture[str]
+) -> None:
+    otlp = read_otlp_settings({"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url})
+    assert otlp is not None
+    url = f"postgresql://postgres@127.0.0.1:{receiver.port}/hostsvc"
+    async with open_span_export(Config(), otlp, url, Counter[str](), SystemClock()) as export:
+        with pytest.raises(RuntimeError, match="has ended"):
+            await export.run_once()
+    assert "Traceback" not in capfd.readouterr().err
