@@ -251,6 +251,7 @@ async def send_pieces(
             first = b""  # a slow reader would keep it in memory to the end
             async for piece in pieces:
                 await write_in_pieces(response, piece)
+                del piece  # it would be kept until the next one has been read
             await response.write_eof()
     return response
 

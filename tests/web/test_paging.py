@@ -1,6 +1,7 @@
 """Pages, links, and whole lists in a stream."""
 
 import json
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -21,8 +22,8 @@ from tests.web.conftest import Answer, Api, Service, StartService
 from web.access.auth import CALLER, Caller
 from web.app_keys import ROOM
 from web.errors import PermissionDenied
-from web.paging import answer_owned
-from web.request_room import RequestRoom
+from web.paging import answer_owned, send_pieces
+from web.request_room import PLACE, RequestRoom
 
 NOTIFICATIONS = "/api/defaults/notifications/"
 MORE_THAN_CONNECTIONS = 11
@@ -201,3 +202,29 @@ async def test_owned_list_refuses_foreign_cursor() -> None:
     thing = Thing(new_id(), new_id(), LONG_AGO)
     with pytest.raises(PermissionDenied):
         await Things(thing).list_after(thing.id, new_id())
+
+
+class Piece(bytes):
+    """A piece that says when it is no longer kept."""
+
+    kept = 0
+
+    def __init__(self, _: bytes) -> None:
+        Piece.kept += 1
+
+    def __del__(self) -> None:
+        Piece.kept -= 1
+
+
+async def test_piece_that_was_sent_is_not_kept() -> None:
+    request = make_mocked_request("GET", NOTIFICATIONS)
+    request[PLACE] = RequestRoom().enter(new_id(), 1)
+    kept = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for content in (b"a", b"b", b"c"):
+            kept.append(Piece.kept)
+            yield Piece(content)
+
+    await send_pieces(request, {}, pieces())
+    assert kept == [0, 0, 0]
