@@ -3,11 +3,10 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
-from itertools import chain
 from typing import Any
 
 from aiohttp import web
@@ -135,14 +134,19 @@ async def _collect(app: web.Application, scope: Scope) -> tuple[list[Metric], bo
         "http_requests": {answered: sum(counts[:-1]) for answered, counts in requests.items()},
         "http_request_duration_seconds": request_durations(requests),
     }
-    info: list[Metric] = [InfoMetricFamily("hostsvc", "The version of the service.", {"version": VERSION})]
+    of_process = None
     if len(numbers_of) > 1:
         values |= _of_service(sum_up(numbers, list(numbers_of.values())))
-        of_process: Iterable[Metric] = ()
     else:
         values |= _of_service(numbers) | {"tasks": len(asyncio.all_tasks())}
-        of_process = ProcessCollector(registry=None).collect()
-    return await asyncio.to_thread(list, chain(info, families(values), of_process)), readiness.can_write
+        of_process = ProcessCollector(registry=None)
+    return await asyncio.to_thread(_list_metrics, values, of_process), readiness.can_write
+
+
+def _list_metrics(values: Mapping[str, Any], of_process: ProcessCollector | None) -> list[Metric]:
+    """Return the metrics, with those of the process, which lists all its descriptors for that."""
+    info = InfoMetricFamily("hostsvc", "The version of the service.", {"version": VERSION})
+    return [info, *families(values), *(of_process.collect() if of_process else ())]
 
 
 def _of_service(numbers: ServiceNumbers) -> dict[str, Any]:
