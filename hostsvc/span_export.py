@@ -2,12 +2,14 @@
 
 import pickle
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 import orjson
+from structlog.contextvars import get_contextvars
 
 from hostsvc.config import Config
 from hostsvc.logs import LogSettings
@@ -21,9 +23,14 @@ EXPORTER = "hostsvc.span_export_process"
 
 @dataclass(frozen=True, slots=True)
 class ExportSettings:
-    """What the process has to know; `after` is the time from the end of a run to the export of its spans."""
+    """What the process has to know.
+
+    `context` stands in each line of its log. `after` is the time from the end of a run to the export of its
+    spans.
+    """
 
     log: LogSettings
+    context: Mapping[str, Any]
     database: DatabaseSettings
     receiver: OtlpSettings
     after: timedelta
@@ -63,7 +70,9 @@ async def open_span_export(
     """Open the export of the spans in the database with this URL. Its process ends with it."""
     pool = replace(config.database.pool_settings(database), pool_size=1)
     after, has_content = config.runs.stop_grace_seconds, config.tracing.exported_content == "full"
-    settings = ExportSettings(config.log, pool, receiver, timedelta(seconds=after), has_content)
+    settings = ExportSettings(
+        config.log, get_contextvars(), pool, receiver, timedelta(seconds=after), has_content
+    )
     export = SpanExport(settings, counts, clock)
     try:
         yield export

@@ -37,6 +37,7 @@ def main() -> None:
     os.nice(NICENESS)
     settings: ExportSettings = pickle.load(sys.stdin.buffer)  # noqa: S301 -- the service has written it
     configure_logging(settings.log)
+    structlog.contextvars.bind_contextvars(**settings.context)
     try:
         asyncio.run(_export(settings))
     except StorageError as error:

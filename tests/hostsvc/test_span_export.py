@@ -1,12 +1,14 @@
 """The process that exports spans: it sends what is due at the service's time, and comes again if it ends."""
 
 import asyncio
+import json
 import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
+from structlog.contextvars import bound_contextvars
 
 from hostsvc.config import Config
 from hostsvc.otlp_receiver import read_otlp_settings
@@ -18,7 +20,7 @@ from storage.model import Agent
 from storage.postgres.pool import Pool
 from supervisors.clock import SystemClock
 from tests.processes import children
-from tests.receiver import Receiver, hang, receiving
+from tests.receiver import Receiver, answering, hang, receiving
 from tests.storage.factories import NOW, new_span, stored_agent
 
 END = """
@@ -85,6 +87,23 @@ async def test_process_ends_with_the_service_amid_an_export(
         export._process.requests.close()  # as it is when the service is killed
         with pytest.raises(RuntimeError, match="has ended"):
             await exporting
+
+
+async def test_process_names_its_node_in_its_log(
+    pool: Pool, database_url: str, receiver: Receiver, capfd: pytest.CaptureFixture[str]
+) -> None:
+    otlp = read_otlp_settings({"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url})
+    assert otlp is not None
+    clock, receiver.answer = SystemClock(), answering(503)
+    with bound_contextvars(node="vm/2"):
+        async with open_span_export(Config(), otlp, database_url, Counter[str](), clock) as export:
+            agent = await stored_agent(pool)
+            await export.run_once()
+            await end_run(pool, agent)
+            clock.correct(A_DAY)
+            await export.run_once()
+    line = json.loads(capfd.readouterr().err)
+    assert (line["event"], line["node"]) == ("spans not exported yet", "vm/2")
 
 
 async def test_process_without_a_database_ends_without_a_traceback(
