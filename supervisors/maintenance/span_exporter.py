@@ -28,6 +28,7 @@ from supervisors.text import excerpt
 log = structlog.get_logger(__name__)
 
 MAX_SPANS, MAX_BYTES = 500, 524_288  # of a request; the bytes are those of the rows
+ROUND_SECONDS = 30.0  # after which it returns, so that what it has counted is seen
 SETTLE = timedelta(seconds=5)  # beside the grace period, in which a run that sleeps may still record steps
 MAX_PAUSE_SECONDS = 60.0  # between two attempts, unless the receiver asks for more
 MAX_REQUESTED_SECONDS = 3600.0
@@ -54,8 +55,9 @@ class SpanExporter:
     _retry_at: float = 0.0
 
     async def run_once(self) -> None:
-        """Send what is due, until nothing is left or the receiver fails; then wait for longer each time."""
-        if self.clock.monotonic() < self._retry_at:
+        """Send what is due, for a while or until the receiver fails; then wait for longer each time."""
+        began = self.clock.monotonic()
+        if began < self._retry_at:
             return
         reader = EventReader(self.storage.events)
         position = await self.storage.instance.spans_exported_until()
@@ -65,7 +67,7 @@ class SpanExporter:
             return
         reader.settled = position
         try:
-            while await self._export_next(reader):
+            while await self._export_next(reader) and self.clock.monotonic() < began + ROUND_SECONDS:
                 pass
             self._failures = 0
         except OutboundError as error:

@@ -18,18 +18,22 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from structlog.testing import capture_logs
 
 from hostsvc.otlp_receiver import open_otlp_receiver, read_otlp_settings
+from storage.events.events import MAX_EVENTS
 from storage.history.trace_model import NewSpan, SpanContent, Trace
 from storage.ids import new_id
 from storage.model import Agent
 from storage.postgres.pool import Pool
 from storage.storage import Storage
-from supervisors.maintenance.span_exporter import MAX_SPANS, SpanExporter
+from supervisors.maintenance.span_exporter import MAX_SPANS, ROUND_SECONDS, SpanExporter
 from tests.receiver import Receiver, answering, receiving
 from tests.storage.factories import NOW, SECOND, new_span, stored_agent
 from tests.supervisors.held_clock import HeldClock
 
 END = """
 INSERT INTO event (at, type, organization_id, agent_id, run_id) VALUES ($1, 'run.ended', $2, $3, $4)
+"""
+OTHERS = """
+INSERT INTO event (at, type, organization_id) SELECT $1, 'agent.changed', $2 FROM generate_series(1, $3)
 """
 GRACE, DUE_AFTER = 5 * SECOND, 10.0
 
@@ -195,6 +199,21 @@ async def test_long_run_is_sent_in_bounded_batches(world: World, exporter: SpanE
     assert len({span.span_id for span in world.spans()}) == len(world.spans())
     assert all(request.ByteSize() < 1_000_000 for request in world.requests())
     assert len(world.requests()) == 10
+
+
+async def test_long_backlog_is_counted_before_it_is_done(world: World, exporter: SpanExporter) -> None:
+    async def take(_: web.Request) -> web.Response:
+        world.clock.advance(ROUND_SECONDS)
+        return web.Response()
+
+    world.receiver.answer = take
+    first = await world.end_run()
+    await world.pool.execute(OTHERS, world.clock.now(), world.agent.organization_id, MAX_EVENTS)
+    second = await world.end_run()
+    await world.export(exporter)
+    assert (world.runs(), world.counts) == ([first], {"sent": 1})
+    await exporter.run_once()
+    assert world.runs() == [first, second]
 
 
 async def test_failed_batch_is_sent_again_without_those_before(world: World, exporter: SpanExporter) -> None:
