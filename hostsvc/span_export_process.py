@@ -7,7 +7,6 @@ an export: another node may have begun the same one.
 import asyncio
 import os
 import pickle
-import signal
 import sys
 from datetime import datetime
 from threading import Thread
@@ -32,8 +31,6 @@ NICENESS = 10  # requests come first on a machine that is full
 
 
 def main() -> None:
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):  # meant for the service, which then ends us
-        signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
     settings: ExportSettings = pickle.load(sys.stdin.buffer)  # noqa: S301 -- the service has written it
     configure_logging(settings.log)

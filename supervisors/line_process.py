@@ -58,7 +58,12 @@ async def start_line_process(
 ) -> LineProcess:
     """Start the module with an option of the interpreter, in this environment or, if it is None, in ours."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, option, "-m", module), stdin=PIPE, stdout=PIPE, stderr=stderr, env=environment
+        *(sys.executable, option, "-m", module),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=stderr,
+        env=environment,
+        start_new_session=True,  # Ctrl-C and a closed terminal mean the service, which then ends it
     )
     requests, answers = cast(StreamWriter, process.stdin), cast(StreamReader, process.stdout)
     return LineProcess(module, process, requests, answers, process.stderr)

@@ -60,6 +60,7 @@ async def test_process_exports_what_is_due_until_it_is_closed(
         assert (len(receiver.requests), counts["sent"]) == (1, 1)
 
         [process] = set(children(os.getpid())) - set(before)
+        assert os.getsid(process) == process, "Ctrl-C goes to the service alone"
         os.kill(process, signal.SIGKILL)
         await end_run(pool, agent)
         with pytest.raises(RuntimeError, match="has ended"):
