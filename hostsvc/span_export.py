@@ -1,5 +1,6 @@
 """The export of spans has a process of its own, so that it takes no time from the event loop that serves."""
 
+import logging
 import pickle
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
@@ -51,7 +52,8 @@ class SpanExport:
         if self._process is None:
             self._process = await start_line_process(EXPORTER, "-P")
             self._process.requests.write(pickle.dumps(self._settings))
-        answer = await self._process.ask(f"{self._clock.now().isoformat()}\n".encode())
+        level = logging.getLogger().level  # which SIGHUP may have changed
+        answer = await self._process.ask(f"{self._clock.now().isoformat()} {level}\n".encode())
         if not answer:
             await self.close()
             raise RuntimeError("the process that exports spans has ended")

@@ -1,10 +1,11 @@
-"""The process that exports spans: the settings and then lines with the time in, lines with counts out.
+"""The process that exports spans: the settings and then lines in, lines with counts out.
 
-After each line it exports what is due. It logs as the service does, and ends when its input does, also amid
-an export: another node may have begun the same one.
+A line has the time and the level of the log. After each it exports what is due. It logs as the service does,
+and ends when its input does, also amid an export: another node may have begun the same one.
 """
 
 import asyncio
+import logging
 import os
 import pickle
 import sys
@@ -54,8 +55,9 @@ async def _export(settings: ExportSettings) -> None:
         exporter = SpanExporter(storage, post, clock, *of_runs)
 
         async def answer_next() -> None:
-            line = await lines.get()
-            now = datetime.fromisoformat(line.decode().strip())
+            moment, level = (await lines.get()).decode().split()
+            logging.getLogger().setLevel(int(level))
+            now = datetime.fromisoformat(moment)
             clock.correct((now - SystemClock().now()).total_seconds())
             try:
                 await exporter.run_once()

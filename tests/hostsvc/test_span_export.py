@@ -90,8 +90,14 @@ async def test_process_ends_with_the_service_amid_an_export(
             await exporting
 
 
-async def test_process_names_its_node_in_its_log(
-    pool: Pool, database_url: str, receiver: Receiver, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("level", ["WARNING", "ERROR"])
+async def test_process_logs_with_node_and_level_of_its_service(
+    pool: Pool,
+    database_url: str,
+    receiver: Receiver,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    level: str,
 ) -> None:
     otlp = read_otlp_settings({"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url})
     assert otlp is not None
@@ -102,9 +108,11 @@ async def test_process_names_its_node_in_its_log(
             await export.run_once()
             await end_run(pool, agent)
             clock.correct(A_DAY)
+            caplog.set_level(level)  # as SIGHUP does
             await export.run_once()
-    line = json.loads(capfd.readouterr().err)
-    assert (line["event"], line["node"]) == ("spans not exported yet", "vm/2")
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    logged = [("spans not exported yet", "vm/2")] if level == "WARNING" else []
+    assert [(line["event"], line["node"]) for line in lines] == logged
 
 
 async def test_process_without_a_database_ends_without_a_traceback(
