@@ -27,7 +27,8 @@ from supervisors.text import excerpt
 
 log = structlog.get_logger(__name__)
 
-MAX_SPANS, MAX_BYTES = 500, 524_288  # of a request; the bytes are those of the rows
+MAX_SPANS, MAX_BYTES = 100, 524_288  # of a request; the bytes are those of the rows
+REST_SHARE = 0.5  # of the time that a page took, before the next one, so that others get PostgreSQL and cores
 ROUND_SECONDS = 30.0  # after which it returns, so that what it has counted is seen
 SETTLE = timedelta(seconds=5)  # beside the grace period, in which a run that sleeps may still record steps
 MAX_PAUSE_SECONDS = 60.0  # between two attempts, unless the receiver asks for more
@@ -98,6 +99,7 @@ class SpanExporter:
         """Send the spans of the runs, whose events `ended` has, and store after each page how far it is."""
         after = None
         while runs:
+            began_at = self.clock.monotonic()
             read = {run.id: run for run in runs[:MAX_SPANS]}
             page = await self.storage.traces.list_expanded_spans(
                 list(read.values()), after, MAX_SPANS, MAX_BYTES, has_content=self.has_content
@@ -112,6 +114,7 @@ class SpanExporter:
                 await self._send(request, len(spans))
             if runs:
                 await self.storage.instance.set_spans_exported(ended[runs[0].id] - 1)
+                await self.clock.sleep((self.clock.monotonic() - began_at) * REST_SHARE)
 
     async def _send(self, batch: bytes, count: int) -> None:
         """Send a batch of so many spans, by halves if it is too large.
